@@ -1,0 +1,152 @@
+package model
+
+// Config is what the fleet consists of. It holds no secret: where a key is
+// sent (base URL) and where it comes from an agent takes only from its own
+// file. Every list is sorted by Name and free of duplicates; Normalize makes
+// it so.
+type Config struct {
+	// Fleet is the fleet's name, part of every subject.
+	Fleet string
+	// Mode binds every channel that does not set its own.
+	Mode     Mode
+	Channels []ChannelConfig
+	Groups   []GroupConfig
+	Routes   []RouteConfig
+	Tenants  []TenantConfig
+	Retry    RetryConfig
+	Timeouts TimeoutConfig
+}
+
+// ChannelConfig is one place to send a call: endpoint, model, credential.
+type ChannelConfig struct {
+	Name string
+	// Provider names a rule set of the classifier.
+	Provider string
+	// Model is what this channel calls the model.
+	Model string
+	// Groups are the quota groups it draws on.
+	Groups []string
+	Limits Limits
+	// ChargeMax is set when the provider counts max_tokens, not actual use,
+	// against tokens per minute.
+	ChargeMax bool
+	// Price is per million tokens.
+	Price Price
+	// OnLoss says what an agent may use when its lease ran out.
+	OnLoss OnLoss
+	// Alone is the slots of an agent that never met a controller.
+	Alone uint32
+	// Mode overrides the fleet's mode where HasMode is set.
+	Mode    Mode
+	HasMode bool
+}
+
+// Limits are what a provider told. Zero means "not told".
+type Limits struct {
+	RequestsPerMinute     int64
+	TokensPerMinute       Tokens
+	InputTokensPerMinute  Tokens
+	OutputTokensPerMinute Tokens
+	ImagesPerMinute       int64
+	RequestsPerDay        int64
+	TokensPerDay          Tokens
+	// Concurrency is attempts at the same time.
+	Concurrency int64
+	// DayReset is when a day's quota starts anew, as offset from midnight
+	// UTC, 0 ≤ DayReset < 24 h.
+	DayReset Nanos
+}
+
+// Price is what tokens cost, in millionths of the currency unit per million tokens.
+type Price struct{ Input, Cached, Output int64 }
+
+// OnLoss says what an agent may use of a channel when its lease ran out and
+// the controller is silent.
+type OnLoss uint8
+
+// The answers. Their numbers are part of the wire format and never change.
+const (
+	OnLossSafe OnLoss = 0 // the safe share of the last grant
+	OnLossZero OnLoss = 1 // nothing
+	OnLossLast OnLoss = 2 // the last grant
+)
+
+// String returns the name as it stands in configuration.
+func (o OnLoss) String() string {
+	switch o {
+	case OnLossSafe:
+		return "safe"
+	case OnLossZero:
+		return "zero"
+	case OnLossLast:
+		return "last"
+	}
+	return "unknown"
+}
+
+// GroupConfig is an account limit that several channels draw on.
+type GroupConfig struct {
+	Name   string
+	Limits Limits
+}
+
+// RouteConfig is a model name that clients ask for.
+type RouteConfig struct {
+	Name string
+	// Tiers are tried in order: L0 main, L1 spare, L2 light, L3 rule.
+	Tiers []TierConfig
+	// DegradeCore and DegradeOther are how long core and other work waits
+	// before it goes to the next tier; negative means never.
+	DegradeCore, DegradeOther Nanos
+}
+
+// TierConfig is a weighted set of channels, or a fixed answer.
+type TierConfig struct {
+	Channels []WeightedChannel
+	// Capability is what the tier can do, empty for everything.
+	Capability string
+	// Rule is the fixed answer of a tier without channels.
+	Rule string
+}
+
+// WeightedChannel is a channel's part in a tier. Weight ≥ 1.
+type WeightedChannel struct {
+	Channel string
+	Weight  uint32
+}
+
+// TenantConfig is who asks, with what rights.
+type TenantConfig struct {
+	Name     string
+	Priority Priority
+	// Share weighs the tenant against others, at least 1.
+	Share uint32
+	// Soft limits warn, hard limits refuse; 0 means none. Cost is in
+	// millionths of the currency unit.
+	TokensPerDaySoft, TokensPerDayHard Tokens
+	CostPerDaySoft, CostPerDayHard     int64
+}
+
+// RetryConfig is how an agent repeats.
+type RetryConfig struct {
+	// MaxAttempts per request, first one included.
+	MaxAttempts uint8
+	// Base is the first backoff, multiplied by Multiplier (in PPM) each
+	// time up to Max; Jitter is its random part.
+	Base, Max  Nanos
+	Multiplier PPM
+	Jitter     PPM
+	// Budget is the retries earned per first attempt.
+	Budget PPM
+	// Total bounds a request, attempts and waits together.
+	Total Nanos
+}
+
+// TimeoutConfig bounds one attempt.
+type TimeoutConfig struct{ Connect, FirstToken, Total Nanos }
+
+// PoolOfChannel returns the id of a channel's own budget pool.
+func PoolOfChannel(channel string) string { return "channel/" + channel }
+
+// PoolOfGroup returns the id of a quota group's budget pool.
+func PoolOfGroup(group string) string { return "group/" + group }
