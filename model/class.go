@@ -119,3 +119,26 @@ func ParseDimension(name string) (d Dimension, ok bool) {
 	}
 	return DimNone, false
 }
+
+// Scope says who else a refusal concerns.
+type Scope uint8
+
+// The scopes. Their numbers are part of the wire format and never change.
+const (
+	ScopeRequest Scope = 0 // only this request
+	ScopeChannel Scope = 1 // every request on the channel
+	ScopeGroup   Scope = 2 // every channel of its quota groups
+)
+
+// String returns the scope's name as it stands in events and JSON.
+func (s Scope) String() string {
+	switch s {
+	case ScopeRequest:
+		return "request"
+	case ScopeChannel:
+		return "channel"
+	case ScopeGroup:
+		return "group"
+	}
+	return "unknown"
+}

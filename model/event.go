@@ -190,6 +190,8 @@ type Attempt struct {
 	// none or the answer was not streamed.
 	FirstToken Nanos
 	Class      Class
+	// Scope says who else is hit.
+	Scope Scope
 	// Code is the provider's own code, at most 64 bytes.
 	Code string
 	// Status is the HTTP status, 0 when there was no answer.

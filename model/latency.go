@@ -1,0 +1,195 @@
+package model
+
+// latency compares how long calls take with how long they used to take, like
+// with like: streamed calls by their time to the first token at that input
+// size, others by their whole time at that input and output size (sizes in
+// powers of two). A channel whose prompts merely got longer is measured in
+// other cells, so its window does not suffer.
+//
+// ratio = mean of (sample ÷ its cell's baseline), an exponential mean over
+// about 32 samples sent after the last cut. The baseline follows a fall at
+// once and a rise by at most driftPerMinute, so that a slow decay over
+// minutes is seen as one. When a fourfold smaller load has not made calls
+// faster, load is not the cause: the present is the new baseline.
+type latency struct {
+	// Cells are the baselines by size class, sorted by Key, at most maxCells.
+	Cells []latencyCell
+	// Recent is the mean ratio over the cells, Samples how many it holds
+	// since the last cut.
+	Recent  PPM
+	Samples int64
+	// Drift is what the baselines are multiplied with; DriftAt when it was
+	// last raised.
+	Drift   PPM
+	DriftAt Nanos
+	// SeriesWindow and SeriesRatio are the window and ratio at the first of
+	// a series of latency cuts, 0 outside one.
+	SeriesWindow Milli
+	SeriesRatio  PPM
+}
+
+// latencyCell is the baseline of one size class.
+type latencyCell struct {
+	Key   uint32
+	Base  Nanos
+	Count int64
+}
+
+const (
+	// maxCells bounds the size classes of one channel. Real traffic of one
+	// route fills 10 to 40.
+	maxCells = 128
+	// cellSamples are averaged before a cell judges.
+	cellSamples = 12
+	// recentGain is the inverse weight of a new sample in Recent.
+	recentGain = 32
+	// driftGain is the inverse weight of Recent in a falling Drift.
+	driftGain = 256
+	// driftPerMinute bounds how fast a baseline may rise.
+	driftPerMinute PPM = 2_000
+	// maxRatio bounds a single sample, so that one stuck call does not weigh
+	// like a hundred slow ones.
+	maxRatio = 8 * One
+	// seriesShrink is the share of the window left at which a series of
+	// latency cuts is given up if it did not help.
+	seriesShrink PPM = 250_000
+	// seriesGain is the share of its first ratio a series must get below.
+	seriesGain PPM = 950_000
+)
+
+func newLatency() latency { return latency{Recent: One, Drift: One} }
+
+// cellKey returns the size class of an attempt.
+func cellKey(a *Attempt) (key uint32, sample Nanos) {
+	in := uint32(log2(a.In))
+	if a.FirstToken > 0 {
+		return 1<<16 | in<<8, a.FirstToken
+	}
+	return in<<8 | uint32(log2(a.Out)), a.Took
+}
+
+func log2(n Tokens) int {
+	k := 0
+	for ; n > 1; n >>= 1 {
+		k++
+	}
+	return k
+}
+
+// cell returns the cell of key, making it while there is room; nil otherwise.
+func (l *latency) cell(key uint32) *latencyCell {
+	lo, hi := 0, len(l.Cells)
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if l.Cells[mid].Key < key {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo < len(l.Cells) && l.Cells[lo].Key == key {
+		return &l.Cells[lo]
+	}
+	if len(l.Cells) >= maxCells {
+		return nil
+	}
+	l.Cells = append(l.Cells, latencyCell{})
+	copy(l.Cells[lo+1:], l.Cells[lo:])
+	l.Cells[lo] = latencyCell{Key: key}
+	return &l.Cells[lo]
+}
+
+// sample takes a successful attempt. fresh is set when it was sent after the
+// last cut: only those are judged.
+func (l *latency) sample(a *Attempt, now Nanos, fresh bool) {
+	if !a.UsageKnown {
+		return // without sizes there is nothing to compare with
+	}
+	key, took := cellKey(a)
+	c := l.cell(key)
+	if took <= 0 || c == nil {
+		return
+	}
+	if c.Count < cellSamples {
+		// A cell that starts under load must not take the load for normal.
+		normal := Nanos(mulDiv(int64(took), int64(One), int64(max(l.ratio(), One))))
+		c.Base += (normal - c.Base) / Nanos(c.Count+1)
+		c.Count++
+		return
+	}
+	if !fresh {
+		return
+	}
+	r := min(PPM(mulDiv(int64(took), int64(One), int64(max(c.Base, 1)))), maxRatio)
+	l.Samples++
+	gain := PPM(min(l.Samples, recentGain))
+	l.Recent += (r - l.Recent) / gain
+	l.drift(now)
+}
+
+// drift lets the baseline follow: down at once, up slowly.
+func (l *latency) drift(now Nanos) {
+	if l.Samples < recentGain {
+		return
+	}
+	if l.Recent < l.Drift {
+		l.Drift -= (l.Drift - l.Recent) / driftGain
+		l.DriftAt = now
+		return
+	}
+	room := PPM(mulDiv(int64(driftPerMinute), int64(now-l.DriftAt), int64(Minute)))
+	if room > 0 {
+		l.Drift += min(room, l.Recent-l.Drift)
+		l.DriftAt = now
+	}
+}
+
+// ratio returns the recent latency over its baseline.
+func (l *latency) ratio() PPM {
+	return PPM(mulDiv(int64(l.Recent), int64(One), int64(max(l.Drift, 1))))
+}
+
+// calm reports whether latency allows growth.
+func (l *latency) calm(p *Params) bool {
+	return l.Samples < p.LatencySamples || l.ratio() <= p.LatencyCalm
+}
+
+// high reports whether latency asks for a cut.
+func (l *latency) high(p *Params) bool {
+	return l.Samples >= p.LatencySamples && l.ratio() >= p.LatencyHigh
+}
+
+// cutMade starts a new measurement. before is the window that was cut, for
+// reason of latency or not.
+func (l *latency) cutMade(before Milli, byLatency bool) {
+	switch {
+	case !byLatency:
+		l.SeriesWindow, l.SeriesRatio = 0, 0
+	case l.SeriesWindow == 0:
+		l.SeriesWindow, l.SeriesRatio = before, l.ratio()
+	}
+	l.Samples = 0
+}
+
+// calmed ends a series once latency is back.
+func (l *latency) calmed(p *Params) {
+	if l.SeriesWindow > 0 && l.Samples >= p.LatencySamples && l.ratio() <= p.LatencyCalm {
+		l.SeriesWindow, l.SeriesRatio = 0, 0
+	}
+}
+
+// futile reports whether a series of cuts has shrunk the window to a fraction
+// and calls are as slow as before: load is not the cause.
+func (l *latency) futile(w Milli, floor Milli) bool {
+	if l.SeriesWindow == 0 {
+		return false
+	}
+	small := int64(w) <= scale(int64(l.SeriesWindow), seriesShrink) || w <= floor
+	return small && int64(l.ratio()) >= scale(int64(l.SeriesRatio), seriesGain)
+}
+
+// rebase takes the present latency as the baseline.
+func (l *latency) rebase(now Nanos) {
+	l.Drift, l.DriftAt = max(l.Recent, 1), now
+	l.SeriesWindow, l.SeriesRatio, l.Samples = 0, 0, 0
+}

@@ -1,0 +1,165 @@
+package model
+
+import "fmt"
+
+// window is how many attempts the whole fleet may have in flight on a channel.
+//
+// Before the first cut it grows by SlowStartGain per success, as TCP's slow
+// start does (RFC 5681). A refusal is a measurement: the window is pinned to
+// what the provider was accepting, stays there for a plateau and then climbs
+// by the cube of the time since,
+//
+//	W(g) = base + ClimbCube · (g − plateau)³     [milli-slots, g in seconds]
+//
+// so that it tests the known limit with single slots and a vanished limit
+// fast (the convex half of CUBIC, RFC 9438 §4.1, without its cut). g is the
+// time the window was really used since the cut: a window that is not in use
+// proves nothing. It does not oscillate because one cut is made per epoch,
+// and none before what is in flight has once been within the window.
+type window struct {
+	// Base is the window when it was last set. Invariant: > 0.
+	Base Milli
+	// Grown is the time in use since then.
+	Grown Nanos
+	// Slow is set until the first cut: slow start.
+	Slow bool
+	// Used and Calm are whether, by the newest reports, the window is in use
+	// and the latency allows growth. Only then Grown advances.
+	Used, Calm bool
+	// ByLatency is set when latency made the last cut: the plateau is short,
+	// since testing a slowdown costs no refusal.
+	ByLatency bool
+	// Epoch is the number of the last cut. It never falls.
+	Epoch uint64
+	// CutAt is when the last cut was made.
+	CutAt Nanos
+	// Drained is set once what is in flight was within the window after a cut.
+	Drained bool
+	// Ceiling is the window at the last refusal, 0 before the first.
+	Ceiling Milli
+}
+
+// latencyPlateau is the plateau after a cut that latency made: two round
+// trips of a slow call. A longer one gives away capacity, a shorter one climbs
+// again before the calls that measure it have ended.
+const latencyPlateau = 2 * Second
+
+func newWindow(p *Params) window {
+	return window{Base: p.WindowStart, Slow: true, Calm: true, Drained: true}
+}
+
+// advance adds the time in use. It is linear in time, so that how often it is
+// called does not matter.
+func (w *window) advance(span Nanos) {
+	if w.Used && w.Calm && !w.Slow {
+		w.Grown += span
+	}
+}
+
+// value returns the window, within its floor and top; top is 0 for none.
+func (w *window) value(p *Params, top Milli) Milli {
+	plateau := p.Plateau
+	if w.ByLatency {
+		plateau = latencyPlateau
+	}
+	v := w.Base
+	if g := (w.Grown - plateau) / Millisecond; g > 0 {
+		g = min(g, 1_000_000) // a thousand seconds: the cube stays within int64
+		v += Milli(mulDiv(int64(p.ClimbCube), int64(g)*int64(g)*int64(g), 1_000_000_000))
+	}
+	hi := p.WindowMax
+	if top > 0 {
+		hi = min(hi, top)
+	}
+	return max(min(v, hi), min(p.WindowFloor, hi))
+}
+
+// success grows the window in slow start.
+func (w *window) success(p *Params, top Milli) {
+	if w.Slow && w.Used && w.Calm {
+		w.Base = min(w.value(p, top)+p.SlowStartGain, p.WindowMax)
+	}
+}
+
+// settle sets the window to v and starts a new climb from there.
+func (w *window) settle(v Milli, now Nanos) {
+	w.Base, w.Grown, w.CutAt = v, 0, now
+}
+
+// stale reports whether a refusal of an attempt admitted under epoch says
+// nothing new, and why.
+func (w *window) stale(epoch uint64) (string, bool) {
+	switch {
+	case epoch < w.Epoch:
+		return "admitted before the last cut", true
+	case !w.Drained:
+		return "calls from before the last cut are still in flight", true
+	}
+	return "", false
+}
+
+// refused makes the cut of a refusal. inflight is what the fleet had in
+// flight, refusal included; accepted what the provider surely took of it;
+// refusals how many came in the same report. It returns the window before and
+// after, and the reason.
+//
+// The first cut after a calm time goes just below what was in flight, since a
+// window that crept up is over by little. When that was not enough, the next
+// goes to what was accepted.
+func (w *window) refused(p *Params, now Nanos, top Milli, inflight, accepted, refusals int64) (before, after Milli, reason string) {
+	before = w.value(p, top)
+	calm := w.Slow || now-w.CutAt >= p.Plateau
+	level := Milli(min(before, Milli(inflight)*1000))
+	var want Milli
+	switch {
+	case calm && inflight > refusals:
+		want = level - Milli(refusals)*1000
+		reason = fmt.Sprintf("refused at %d in flight after a calm time; set just below", inflight)
+	case accepted > 0 && Milli(accepted)*1000 < level:
+		want = Milli(accepted) * 1000
+		reason = fmt.Sprintf("refused again at %d in flight; set to the %d the provider took", inflight, accepted)
+	default:
+		want = Milli(scale(int64(level), p.CutShare))
+		reason = fmt.Sprintf("refused at %d in flight, nothing measured; cut to %d %%", inflight, p.CutShare/10_000)
+	}
+	least := Milli(scale(int64(before), p.PinFloor))
+	after = max(min(want, before-1000), least, p.WindowFloor)
+	after = min(after, before)
+	w.Ceiling = before
+	w.cut(after, now, false)
+	return before, after, reason
+}
+
+// slowed makes the cut of a latency ratio over the baseline: the window goes
+// to what is in flight over the square root of the ratio, as Little's law
+// would have it between a queue that grows with load and none at all.
+func (w *window) slowed(p *Params, now Nanos, top Milli, inflight int64, ratio PPM) (before, after Milli) {
+	before = w.value(p, top)
+	level := min(before, Milli(inflight)*1000)
+	root := int64(isqrt(uint64(ratio) * uint64(One))) // √ratio in ppm
+	share := max(PPM(mulDiv(int64(One), int64(One), max(root, int64(One)))), p.LatencyCutFloor)
+	after = max(Milli(scale(int64(level), share)), p.WindowFloor)
+	after = min(after, before)
+	w.cut(after, now, true)
+	return before, after
+}
+
+func (w *window) cut(v Milli, now Nanos, byLatency bool) {
+	w.settle(v, now)
+	w.Slow, w.Drained, w.ByLatency = false, false, byLatency
+	w.Epoch++
+}
+
+// isqrt returns the integer square root.
+func isqrt(n uint64) uint64 {
+	if n < 2 {
+		return n
+	}
+	x := n
+	y := (x + 1) / 2
+	for y < x {
+		x = y
+		y = (x + n/x) / 2
+	}
+	return x
+}
