@@ -1,0 +1,214 @@
+package dialect
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"weir/model"
+)
+
+// maxModel bounds a model's name in a request, in bytes.
+const maxModel = 256
+
+// maxOutput bounds what one request may claim to generate.
+const maxOutput = 1 << 24
+
+// The errors of ParseBody; each is the caller's mistake.
+var (
+	// ErrNotJSON says that the body is not one JSON object.
+	ErrNotJSON = errors.New("the request body is not a JSON object")
+	// ErrNoModel says that the body names no model.
+	ErrNoModel = errors.New("the request body has no string member \"model\"")
+)
+
+// Body is what an agent reads from a request's body and may change in it. It
+// refers to the bytes it was parsed from, which must not change.
+type Body struct {
+	// Model is the model the client asks for: the last member of that name,
+	// as most parsers take it.
+	Model string
+	// Stream is set when the answer shall come as a stream.
+	Stream bool
+	// MaxOutput is the bound on generated tokens the client set, 0 for none.
+	MaxOutput model.Tokens
+	// Input is the estimated tokens of the request.
+	Input model.Tokens
+	// WantsUsage is set when the client itself asked for a stream's usage.
+	WantsUsage bool
+
+	raw    []byte
+	first  int      // the index after the opening brace
+	models []member // every member "model", in any case: all are replaced
+	opts   member   // the last member "stream_options"
+	inner  member   // its last member "include_usage"
+	solo   bool     // stream_options has no members
+}
+
+// ParseBody reads a request's body.
+func ParseBody(raw []byte) (*Body, error) {
+	if !json.Valid(raw) {
+		return nil, ErrNotJSON
+	}
+	b := &Body{raw: raw}
+	found := false
+	ok := members(raw, func(m member) {
+		v := raw[m.start:m.end]
+		switch name := key(raw, m); name {
+		case "model":
+			b.models = append(b.models, m)
+			b.Model, found = shortString(v)
+		case "stream":
+			b.Stream = string(v) == "true"
+		case "max_tokens", "max_completion_tokens", "max_output_tokens":
+			b.MaxOutput = max(b.MaxOutput, count(v))
+		case "stream_options":
+			b.readOptions(m)
+		default:
+			if strings.EqualFold(name, "model") {
+				b.models = append(b.models, m) // some parsers take it for the same
+			}
+		}
+	})
+	if !ok {
+		return nil, ErrNotJSON
+	}
+	if !found || b.Model == "" {
+		return nil, ErrNoModel
+	}
+	b.first = bytes.IndexByte(raw, '{') + 1
+	b.Input = Estimate(raw)
+	return b, nil
+}
+
+func (b *Body) readOptions(m member) {
+	v := b.raw[m.start:m.end]
+	b.opts, b.inner, b.WantsUsage, b.solo = m, member{}, false, true
+	members(v, func(in member) {
+		b.solo = false
+		if key(v, in) == "include_usage" {
+			b.inner = in
+			b.WantsUsage = string(v[in.start:in.end]) == "true"
+		}
+	})
+}
+
+// Output returns the tokens to expect as output: the client's bound, or
+// otherwise, where the answer is generated, the given one.
+func (b *Body) Output(d Dialect, otherwise model.Tokens) model.Tokens {
+	if !d.generates() {
+		return 0
+	}
+	if b.MaxOutput > 0 {
+		return b.MaxOutput
+	}
+	return otherwise
+}
+
+// Rewritten is a body as it goes to a provider: pieces of the client's bytes
+// and what was put between them.
+type Rewritten struct {
+	parts [][]byte
+	size  int64
+}
+
+// Size is the length in bytes.
+func (r *Rewritten) Size() int64 { return r.size }
+
+// Reader returns a new reader over the body.
+func (r *Rewritten) Reader() io.ReadCloser {
+	readers := make([]io.Reader, len(r.parts))
+	for i, p := range r.parts {
+		readers[i] = bytes.NewReader(p)
+	}
+	return io.NopCloser(io.MultiReader(readers...))
+}
+
+// edit replaces raw[start:end].
+type edit struct {
+	start, end int
+	text       string
+}
+
+// Rewrite returns the body with the model's name replaced and, with usage
+// set, a stream asked for its usage. Nothing else changes.
+func (b *Body) Rewrite(d Dialect, name string, usage bool) *Rewritten {
+	quoted, err := json.Marshal(name)
+	if err != nil {
+		panic(fmt.Sprintf("dialect: BUG: quote model: %v", err)) // a string always has a quoted form
+	}
+	edits := make([]edit, 0, len(b.models)+1)
+	for _, m := range b.models {
+		edits = append(edits, edit{m.start, m.end, string(quoted)})
+	}
+	if usage && b.Stream && !b.WantsUsage && d.usageOnRequest() {
+		edits = insert(edits, b.askUsage())
+	}
+	r := &Rewritten{}
+	at := 0
+	for _, e := range edits {
+		r.add(b.raw[at:e.start])
+		r.add([]byte(e.text))
+		at = e.end
+	}
+	r.add(b.raw[at:])
+	return r
+}
+
+// askUsage is the edit that sets stream_options.include_usage.
+func (b *Body) askUsage() edit {
+	switch {
+	case b.opts.end == 0:
+		return edit{b.first, b.first, `"stream_options":{"include_usage":true},`}
+	case b.raw[b.opts.start] != '{':
+		return edit{b.opts.start, b.opts.end, `{"include_usage":true}`}
+	case b.inner.end > 0:
+		return edit{b.opts.start + b.inner.start, b.opts.start + b.inner.end, "true"}
+	case b.solo:
+		return edit{b.opts.start + 1, b.opts.start + 1, `"include_usage":true`}
+	}
+	return edit{b.opts.start + 1, b.opts.start + 1, `"include_usage":true,`}
+}
+
+// insert keeps edits in the order of their place.
+func insert(edits []edit, e edit) []edit {
+	i := len(edits)
+	for i > 0 && edits[i-1].start >= e.end {
+		i--
+	}
+	edits = append(edits, edit{})
+	copy(edits[i+1:], edits[i:])
+	edits[i] = e
+	return edits
+}
+
+func (r *Rewritten) add(p []byte) {
+	if len(p) > 0 {
+		r.parts = append(r.parts, p)
+		r.size += int64(len(p))
+	}
+}
+
+func shortString(v []byte) (string, bool) {
+	var s string
+	if len(v) == 0 || v[0] != '"' || len(v) > 6*maxModel || json.Unmarshal(v, &s) != nil || len(s) > maxModel {
+		return "", false
+	}
+	return s, true
+}
+
+// count reads a number of tokens; what is not a sensible one is none.
+func count(v []byte) model.Tokens {
+	if len(v) > 32 {
+		return 0
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || !(f > 0) {
+		return 0
+	}
+	return model.Tokens(min(f, maxOutput))
+}
