@@ -1,0 +1,35 @@
+package store_test
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"weir/controller/store"
+)
+
+// failingStore opens a store on a disk that soon refuses every write. It
+// returns only if that went unnoticed.
+func failingStore() {
+	var broken atomic.Bool
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if broken.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return errorfs.ErrInjected
+		}
+		return nil
+	}))
+	s, err := store.Open("state", store.Options{FS: fs, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err != nil {
+		fmt.Println("open:", err)
+		os.Exit(3)
+	}
+	broken.Store(true)
+	for seq := range uint64(1000) {
+		err := s.Commit(&store.Change{Position: store.Position{Seq: seq}}, true)
+		fmt.Println("committed after the disk failed:", err)
+	}
+}
