@@ -42,8 +42,9 @@ var (
 	ErrClosed = errors.New("events: closed")
 )
 
-// MaxEntry is the largest entry a log takes, in bytes.
-const MaxEntry = 1 << 20
+// MaxEntry is the largest entry a log takes, in bytes: 1 MiB, the default
+// limit of a NATS message, less room for subject and headers.
+const MaxEntry = 1<<20 - 4<<10
 
 // Log is one fleet's log as its controller uses it: one total order, appended
 // to by many, read by one. Implementations pass events/logtest.

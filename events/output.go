@@ -1,0 +1,274 @@
+package events
+
+import (
+	"math"
+
+	"weir/model"
+)
+
+// Outputs have kinds of their own, above all kinds of facts, so that one can
+// never be taken for a fact. Their numbers never change.
+const (
+	firstOutput  model.Kind = 0x80
+	outputLimits byte       = 0x81
+	outputLease  byte       = 0x82
+	outputTerm   byte       = 0x83
+	outputConfig byte       = 0x84
+)
+
+func kindName(kind byte) string {
+	switch kind {
+	case outputLimits:
+		return "limits"
+	case outputLease:
+		return "lease"
+	case outputTerm:
+		return "term"
+	case outputConfig:
+		return "config output"
+	}
+	return model.Kind(kind).String()
+}
+
+// EncodeLimits appends the encoding of a broadcast to dst.
+func EncodeLimits(dst []byte, l *model.LimitSet) []byte {
+	b, at := open(append(dst, version, outputLimits))
+	b = appendUvarint(b, l.Term)
+	b = appendUvarint(b, l.Seq)
+	b = appendUvarint(b, uint64(len(l.Channels)))
+	for i := range l.Channels {
+		b = appendLimit(b, &l.Channels[i])
+	}
+	return shut(b, at)
+}
+
+func appendLimit(b []byte, c *model.ChannelLimit) []byte {
+	b = appendString(b, c.Channel, maxString)
+	b = appendUvarint(b, c.Revision)
+	b = appendCount(b, c.Window)
+	b = appendUvarint(b, c.Epoch)
+	b = appendCount(b, min(c.Weight, model.One))
+	b = append(b, byte(c.Breaker))
+	b = appendCount(b, c.Wait)
+	b = append(b, byte(c.Mode))
+	cuts := c.Cuts[max(0, len(c.Cuts)-model.MaxCuts):]
+	b = append(b, byte(len(cuts)))
+	for _, cut := range cuts {
+		b = appendUvarint(b, cut.Revision)
+		b = appendCount(b, cut.Num)
+		b = appendCount(b, cut.Den)
+	}
+	return appendString(b, c.Reason, maxString)
+}
+
+// DecodeLimits is the inverse of EncodeLimits. The error is a *DecodeError.
+func DecodeLimits(data []byte) (*model.LimitSet, error) {
+	l := new(model.LimitSet)
+	err := decodeOutput(data, outputLimits, func(r *reader) {
+		r.open()
+		l.Term, l.Seq = r.uvarint(), r.uvarint()
+		l.Channels = list(&l.Channels, r.length("channels", maxChannels, 10))
+		for i := range l.Channels {
+			l.Channels[i] = readLimit(r)
+		}
+		r.shut()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func readLimit(r *reader) model.ChannelLimit {
+	return model.ChannelLimit{
+		Channel:  r.str("channel", maxString),
+		Revision: r.uvarint(),
+		Window:   model.Milli(r.count()),
+		Epoch:    r.uvarint(),
+		Weight:   model.PPM(r.bounded("weight", uint64(model.One))),
+		Breaker:  model.BreakerState(r.bounded("breaker", uint64(model.BreakerMisconfigured))),
+		Wait:     model.Nanos(r.count()),
+		Mode:     model.Mode(r.bounded("mode", uint64(model.ModeObserve))),
+		Cuts:     readCuts(r),
+		Reason:   r.str("reason", maxString),
+	}
+}
+
+func readCuts(r *reader) []model.Cut {
+	var cuts []model.Cut
+	cuts = list(&cuts, r.length("cuts", model.MaxCuts, 3))
+	for i := range cuts {
+		cut := model.Cut{Revision: r.uvarint(), Num: r.count(), Den: r.count()}
+		if r.err == nil && (cut.Den == 0 || cut.Num > cut.Den) {
+			r.failf("cut keeps %d of %d", cut.Num, cut.Den)
+		}
+		cuts[i] = cut
+	}
+	return cuts
+}
+
+// EncodeLease appends the encoding of an agent's lease to dst.
+func EncodeLease(dst []byte, l *model.Lease) []byte {
+	b, at := open(append(dst, version, outputLease))
+	b = appendString(b, l.Agent, MaxName)
+	b = appendUvarint(b, l.Boot)
+	b = appendUvarint(b, l.Term)
+	b = appendUvarint(b, l.Seq)
+	b = appendUvarint(b, l.Quotes)
+	b = shut(appendCount(b, l.Duration), at)
+
+	b, at = open(b)
+	b = appendUvarint(b, uint64(len(l.Channels)))
+	for i := range l.Channels {
+		b = appendGrant(b, &l.Channels[i])
+	}
+	b = shut(b, at)
+
+	b, at = open(b)
+	b = appendUvarint(b, uint64(len(l.Pools)))
+	for i := range l.Pools {
+		b = appendPoolGrant(b, &l.Pools[i])
+	}
+	return shut(b, at)
+}
+
+func appendGrant(b []byte, g *model.ChannelGrant) []byte {
+	b = appendString(b, g.Channel, maxString)
+	b = appendUvarint(b, g.Revision)
+	b = appendCount(b, g.Slots)
+	b = appendCount(b, min(g.Safe, g.Slots))
+	b = appendCount(b, g.Offset)
+	b = appendUvarint(b, g.Epoch)
+	b = appendUvarint(b, g.Probe)
+	return appendCount(b, g.ProbeWithin)
+}
+
+func appendPoolGrant(b []byte, g *model.PoolGrant) []byte {
+	b = appendString(b, g.Pool, maxString)
+	b = appendUvarint(b, g.Revision)
+	b = appendOptional(b, g.Requests)
+	b = appendOptional(b, g.Tokens)
+	b = appendCount(b, g.SafeRequests)
+	return appendCount(b, g.SafeTokens)
+}
+
+// DecodeLease is the inverse of EncodeLease. The error is a *DecodeError.
+func DecodeLease(data []byte) (*model.Lease, error) {
+	l := new(model.Lease)
+	err := decodeOutput(data, outputLease, func(r *reader) {
+		r.open()
+		l.Agent = r.str("agent", MaxName)
+		l.Boot, l.Term, l.Seq, l.Quotes = r.uvarint(), r.uvarint(), r.uvarint(), r.uvarint()
+		l.Duration = model.Nanos(r.count())
+		r.shut()
+
+		r.open()
+		l.Channels = list(&l.Channels, r.length("channels", maxChannels, 8))
+		for i := range l.Channels {
+			l.Channels[i] = readGrant(r)
+		}
+		r.shut()
+
+		r.open()
+		l.Pools = list(&l.Pools, r.length("pools", maxPools, 6))
+		for i := range l.Pools {
+			l.Pools[i] = readPoolGrant(r)
+		}
+		r.shut()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func readGrant(r *reader) model.ChannelGrant {
+	g := model.ChannelGrant{
+		Channel:     r.str("channel", maxString),
+		Revision:    r.uvarint(),
+		Slots:       r.count(),
+		Safe:        r.count(),
+		Offset:      r.count(),
+		Epoch:       r.uvarint(),
+		Probe:       r.uvarint(),
+		ProbeWithin: model.Nanos(r.count()),
+	}
+	if r.err == nil && (g.Safe > g.Slots || g.Offset > math.MaxInt64-g.Slots) {
+		r.failf("grant of %d slots, %d safe, from %d", g.Slots, g.Safe, g.Offset)
+	}
+	return g
+}
+
+func readPoolGrant(r *reader) model.PoolGrant {
+	return model.PoolGrant{
+		Pool:         r.str("pool", maxString),
+		Revision:     r.uvarint(),
+		Requests:     r.optional(),
+		Tokens:       model.Tokens(r.optional()),
+		SafeRequests: model.Milli(r.count()),
+		SafeTokens:   model.Tokens(r.count()),
+	}
+}
+
+// EncodeTerm appends the encoding of a leader's announcement to dst.
+func EncodeTerm(dst []byte, t *model.TermNotice) []byte {
+	b, at := open(append(dst, version, outputTerm))
+	b = appendUvarint(b, t.Term)
+	b = appendUvarint(b, t.Seq)
+	return shut(appendString(b, t.Controller, maxString), at)
+}
+
+// DecodeTerm is the inverse of EncodeTerm. The error is a *DecodeError.
+func DecodeTerm(data []byte) (*model.TermNotice, error) {
+	t := new(model.TermNotice)
+	err := decodeOutput(data, outputTerm, func(r *reader) {
+		r.open()
+		t.Term, t.Seq = r.uvarint(), r.uvarint()
+		t.Controller = r.str("controller", maxString)
+		r.shut()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// EncodeConfig appends the encoding of a configuration as it is sent to
+// agents to dst; seq is the record that put it in force.
+func EncodeConfig(dst []byte, seq uint64, c *model.Config) []byte {
+	b, at := open(append(dst, version, outputConfig))
+	b = shut(appendUvarint(b, seq), at)
+	return encodeConfig(b, c)
+}
+
+// DecodeConfig is the inverse of EncodeConfig. The error is a *DecodeError.
+func DecodeConfig(data []byte) (seq uint64, c *model.Config, err error) {
+	err = decodeOutput(data, outputConfig, func(r *reader) {
+		r.open()
+		seq = r.uvarint()
+		r.shut()
+		c = readConfig(r)
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	return seq, c, nil
+}
+
+// decodeOutput checks that data is an output of that kind and has read take
+// it apart.
+func decodeOutput(data []byte, kind byte, read func(*reader)) error {
+	var r reader
+	r.begin(data)
+	if got := r.head(); r.err == nil && got != kind {
+		r.failf("kind %d, want %d (%s)", got, kind, kindName(kind))
+	}
+	if r.err == nil {
+		read(&r)
+	}
+	r.finish()
+	if r.err != nil {
+		return r.err
+	}
+	return nil
+}
