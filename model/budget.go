@@ -90,7 +90,10 @@ type pool struct {
 	// typical is the mean reservation of a request, for agents that have
 	// none waiting.
 	typical Tokens
-	wants   bool
+	// wants is set when it should be handed out anew.
+	wants bool
+	// queuedForPass is whether it is in the fleet's line; not state.
+	queuedForPass bool
 }
 
 // poolGrant is one agent's part.

@@ -1,5 +1,10 @@
 package model
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Config is what the fleet consists of. It holds no secret: where a key is
 // sent (base URL) and where it comes from an agent takes only from its own
 // file. Every list is sorted by Name and free of duplicates; Normalize makes
@@ -150,3 +155,74 @@ func PoolOfChannel(channel string) string { return "channel/" + channel }
 
 // PoolOfGroup returns the id of a quota group's budget pool.
 func PoolOfGroup(group string) string { return "group/" + group }
+
+// Normalize sorts every list by name, so that equal configurations are equal.
+// Duplicate names are for Check to find.
+func (c *Config) Normalize() {
+	slices.SortFunc(c.Channels, func(a, b ChannelConfig) int { return compare(a.Name, b.Name) })
+	slices.SortFunc(c.Groups, func(a, b GroupConfig) int { return compare(a.Name, b.Name) })
+	slices.SortFunc(c.Routes, func(a, b RouteConfig) int { return compare(a.Name, b.Name) })
+	slices.SortFunc(c.Tenants, func(a, b TenantConfig) int { return compare(a.Name, b.Name) })
+	for i := range c.Channels {
+		slices.Sort(c.Channels[i].Groups)
+	}
+}
+
+// Check returns an error that names the first fault that would make the
+// configuration ambiguous: an empty or duplicate name, a reference to nothing,
+// a negative number.
+func (c *Config) Check() error {
+	channels := map[string]bool{}
+	groups := map[string]bool{}
+	for _, g := range c.Groups {
+		if g.Name == "" || groups[g.Name] {
+			return fmt.Errorf("group %q: empty or duplicate name", g.Name)
+		}
+		if g.Limits.negative() {
+			return fmt.Errorf("group %q: negative limit", g.Name)
+		}
+		groups[g.Name] = true
+	}
+	for _, ch := range c.Channels {
+		if ch.Name == "" || channels[ch.Name] {
+			return fmt.Errorf("channel %q: empty or duplicate name", ch.Name)
+		}
+		if ch.Limits.negative() {
+			return fmt.Errorf("channel %q: negative limit", ch.Name)
+		}
+		for _, g := range ch.Groups {
+			if !groups[g] {
+				return fmt.Errorf("channel %q: unknown group %q", ch.Name, g)
+			}
+		}
+		channels[ch.Name] = true
+	}
+	routes := map[string]bool{}
+	for _, r := range c.Routes {
+		if r.Name == "" || routes[r.Name] {
+			return fmt.Errorf("route %q: empty or duplicate name", r.Name)
+		}
+		routes[r.Name] = true
+		for _, t := range r.Tiers {
+			for _, w := range t.Channels {
+				if !channels[w.Channel] {
+					return fmt.Errorf("route %q: unknown channel %q", r.Name, w.Channel)
+				}
+			}
+		}
+	}
+	tenants := map[string]bool{}
+	for _, t := range c.Tenants {
+		if t.Name == "" || tenants[t.Name] {
+			return fmt.Errorf("tenant %q: empty or duplicate name", t.Name)
+		}
+		tenants[t.Name] = true
+	}
+	return nil
+}
+
+func (l *Limits) negative() bool {
+	return l.RequestsPerMinute < 0 || l.TokensPerMinute < 0 || l.InputTokensPerMinute < 0 ||
+		l.OutputTokensPerMinute < 0 || l.ImagesPerMinute < 0 || l.RequestsPerDay < 0 ||
+		l.TokensPerDay < 0 || l.Concurrency < 0
+}

@@ -98,29 +98,28 @@ func (w *window) stale(epoch uint64) (string, bool) {
 	return "", false
 }
 
-// refused makes the cut of a refusal. inflight is what the fleet had in
-// flight, refusal included; accepted what the provider surely took of it;
-// refusals how many came in the same report. It returns the window before and
-// after, and the reason.
+// refused makes the cut of a refusal. inflight is what the fleet has in
+// flight besides what was refused, accepted what the provider surely took of
+// it. It returns the window before and after, and the reason.
 //
-// The first cut after a calm time goes just below what was in flight, since a
-// window that crept up is over by little. When that was not enough, the next
-// goes to what was accepted.
-func (w *window) refused(p *Params, now Nanos, top Milli, inflight, accepted, refusals int64) (before, after Milli, reason string) {
+// The first cut after a calm time goes to what is in flight, since a window
+// that crept up is over by little. When that was not enough, the next goes to
+// what was accepted.
+func (w *window) refused(p *Params, now Nanos, top Milli, inflight, accepted int64) (before, after Milli, reason string) {
 	before = w.value(p, top)
 	calm := w.Slow || now-w.CutAt >= p.Plateau
-	level := Milli(min(before, Milli(inflight)*1000))
+	level := min(before, Milli(inflight)*1000)
 	var want Milli
 	switch {
-	case calm && inflight > refusals:
-		want = level - Milli(refusals)*1000
-		reason = fmt.Sprintf("refused at %d in flight after a calm time; set just below", inflight)
+	case calm && inflight > 0:
+		want = level
+		reason = fmt.Sprintf("refused with %d others in flight after a calm time; set to those", inflight)
 	case accepted > 0 && Milli(accepted)*1000 < level:
 		want = Milli(accepted) * 1000
-		reason = fmt.Sprintf("refused again at %d in flight; set to the %d the provider took", inflight, accepted)
+		reason = fmt.Sprintf("refused again with %d in flight; set to the %d the provider took", inflight, accepted)
 	default:
 		want = Milli(scale(int64(level), p.CutShare))
-		reason = fmt.Sprintf("refused at %d in flight, nothing measured; cut to %d %%", inflight, p.CutShare/10_000)
+		reason = fmt.Sprintf("refused with %d others in flight, nothing measured; cut to %d %%", inflight, p.CutShare/10_000)
 	}
 	least := Milli(scale(int64(before), p.PinFloor))
 	after = max(min(want, before-1000), least, p.WindowFloor)

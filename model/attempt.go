@@ -1,0 +1,268 @@
+package model
+
+import "fmt"
+
+// quotaProbe is how long a channel whose quota is spent stays closed when the
+// provider did not say when it is whole again. A probe costs one refused
+// call; six an hour notice a payment soon enough.
+const quotaProbe = 10 * Minute
+
+// attempt folds what became of one try. Exactly one loop hears a refusal: see
+// the table in package events' documentation of classes.
+func (f *Fleet) attempt(c *channel, agent string, a *Attempt, fx *Effects) {
+	if int(a.Class) >= NumClasses || a.Class == 0 {
+		f.counters.Unknown++
+		return
+	}
+	end := f.now - max(a.Age, 0)
+	sent := end - max(a.Took, 0)
+	c.counts[a.Class]++
+	c.tokensIn += uint64(max(a.In, 0))
+	c.cached += uint64(max(a.Cached, 0))
+	c.tokensOut += uint64(max(a.Out, 0))
+	probe := a.Probe != 0 && a.Probe == c.breaker.Probe.ID && agent == c.breaker.Probe.Agent
+	switch a.Class {
+	case ClassOK:
+		f.success(c, a, sent, probe, fx)
+	case ClassRateLimited:
+		f.rateLimited(c, a, sent, probe, fx)
+	case ClassOverloaded:
+		f.overloaded(c, a, sent, probe, fx)
+	case ClassTransport:
+		f.transport(c, sent, probe, fx)
+	case ClassQuotaExhausted:
+		f.quotaExhausted(c, a, fx)
+	case ClassAuth:
+		f.misconfigured(c, a, fx)
+	case ClassInvalid, ClassCanceled:
+		if probe {
+			f.freeProbe(c, a.Class.String())
+		}
+	}
+}
+
+func (f *Fleet) success(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
+	c.latency.sample(a, f.now, a.Epoch == c.window.Epoch)
+	c.latency.calmed(f.par())
+	c.window.success(f.par(), c.top())
+	c.breaker.outcome(sent, true)
+	c.breaker.Consecutive = 0
+	if probe {
+		reason := c.reopen(f.par(), f.now)
+		f.decide(fx, Decision{Channel: c.name, Rule: RuleBreakerClose, Reason: reason})
+		fx.Now = true
+		c.wants, c.urgent = true, true
+	}
+}
+
+// rateLimited is a refusal for the account's rate. Requests and tokens are the
+// budget's: a hold, for the channel or its groups. Concurrency is the
+// window's. When nothing is said, a named wait or a told budget points to the
+// rate, and its absence to the window.
+func (f *Fleet) rateLimited(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
+	if probe {
+		f.freeProbe(c, "rate limited")
+	}
+	rate := a.RetryAfter > 0
+	for i := range c.cfg.Groups {
+		rate = rate || f.pool(PoolOfGroup(c.cfg.Groups[i])) != nil
+	}
+	rate = rate || f.pool(PoolOfChannel(c.name)) != nil
+	dim := DimNone
+	for i := range a.Hints {
+		if a.Hints[i].Remaining == 0 {
+			dim = a.Hints[i].Dimension
+		}
+	}
+	switch dim {
+	case DimConcurrency:
+		f.refuseWindow(c, a, sent, fx)
+	case DimRequests, DimTokens:
+		f.hold(c, a, dim.String()+" used up", fx)
+	case DimDay, DimCredits:
+		f.quotaExhausted(c, a, fx)
+	case DimNone:
+		if rate {
+			f.hold(c, a, "rate limit without a dimension; a wait or a budget is known", fx)
+			return
+		}
+		f.refuseWindow(c, a, sent, fx)
+	}
+}
+
+// hold stops a channel, or every channel of its groups, for what the provider
+// said. Deadlines only move later.
+func (f *Fleet) hold(c *channel, a *Attempt, why string, fx *Effects) {
+	wait := f.par().HoldDefault
+	if a.RetryAfter > 0 {
+		wait = min(a.RetryAfter, f.par().HoldMax)
+	}
+	until := f.now - max(a.Age, 0) + wait
+	for _, other := range f.channels {
+		if other != c && !(a.Scope == ScopeGroup && sharesGroup(c.cfg, other.cfg)) {
+			continue
+		}
+		if !other.holdUntil(until) || until <= f.now {
+			continue
+		}
+		f.decide(fx, Decision{Channel: other.name, Rule: RuleHold, Reason: fmt.Sprintf("%s; nothing starts for %s", why, until-f.now)})
+		fx.Now = true
+	}
+}
+
+func sharesGroup(a, b *ChannelConfig) bool {
+	for _, g := range a.Groups {
+		for _, h := range b.Groups {
+			if g == h {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// overloaded is trouble on the provider's side: the window hears it, at its
+// floor the breaker; the weight once per epoch.
+func (f *Fleet) overloaded(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
+	if before, after, changed := c.weight.overloaded(f.par(), f.now, a.Epoch); changed {
+		f.decide(fx, Decision{Channel: c.name, Rule: RuleWeight, Before: int64(before), After: int64(after), Reason: fmt.Sprintf("overloaded under epoch %d", a.Epoch)})
+	}
+	if a.RetryAfter > 0 {
+		f.hold(c, a, "overloaded, and the provider named a wait", fx)
+	}
+	if probe {
+		f.failProbe(c, "overloaded", fx)
+		return
+	}
+	f.refuseWindow(c, a, sent, fx)
+}
+
+// refuseWindow gives a refusal to the window, or at its floor to the breaker.
+func (f *Fleet) refuseWindow(c *channel, a *Attempt, sent Nanos, fx *Effects) {
+	if c.breaker.State != BreakerClosed {
+		return
+	}
+	par := f.par()
+	if c.window.value(par, c.top()) <= par.WindowFloor {
+		c.breaker.Consecutive++
+		c.breaker.outcome(sent, false)
+		f.trip(c, fx)
+		return
+	}
+	if _, stale := c.window.stale(a.Epoch); stale {
+		f.counters.StaleRefusals++
+		return
+	}
+	before, after, reason := c.window.refused(par, f.now, c.top(), c.inflight, c.accepted)
+	f.cutMade(c, before, after, false)
+	f.decide(fx, Decision{Channel: c.name, Rule: RuleWindowCut, Before: int64(before), After: int64(after), Reason: reason + code(a)})
+	fx.Now = true
+}
+
+func code(a *Attempt) string {
+	if a.Code == "" {
+		return ""
+	}
+	return " (code " + a.Code + ")"
+}
+
+// cutMade does what follows every cut of the window.
+func (f *Fleet) cutMade(c *channel, before, after Milli, byLatency bool) {
+	c.latency.cutMade(before, byLatency)
+	c.cutLeases(before, after, f.seq)
+	c.observe(f.par())
+	f.want(c)
+}
+
+// judgeLatency shrinks a window whose calls have become slow under its load.
+func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
+	par := f.par()
+	if c.breaker.State != BreakerClosed || !c.latency.high(par) || !c.window.Drained {
+		return
+	}
+	w := c.window.value(par, c.top())
+	ratio := c.latency.ratio()
+	if c.latency.futile(w, par.WindowFloor) {
+		c.latency.rebase(f.now)
+		f.decide(fx, Decision{Channel: c.name, Rule: RuleLatencyRebase, Reason: fmt.Sprintf("calls take %d %% of before at a quarter of the load as well: load is not the cause, this is the new normal", ratio/10_000)})
+		return
+	}
+	if !c.window.Used || w <= par.WindowFloor {
+		return // the load that slows it is not ours
+	}
+	before, after := c.window.slowed(par, f.now, c.top(), c.inflight, ratio)
+	f.cutMade(c, before, after, true)
+	f.decide(fx, Decision{Channel: c.name, Rule: RuleLatencyCut, Before: int64(before), After: int64(after), Reason: fmt.Sprintf("calls take %d %% of their baseline with %d in flight", ratio/10_000, c.inflight)})
+	fx.Now = true
+}
+
+func (f *Fleet) transport(c *channel, sent Nanos, probe bool, fx *Effects) {
+	if before, after, changed := c.weight.transport(f.par(), f.now, sent); changed {
+		f.decide(fx, Decision{Channel: c.name, Rule: RuleWeight, Before: int64(before), After: int64(after), Reason: "connection failed"})
+	}
+	c.breaker.outcome(sent, false)
+	if probe {
+		f.failProbe(c, "connection failed", fx)
+		return
+	}
+	f.trip(c, fx)
+}
+
+func (f *Fleet) trip(c *channel, fx *Effects) {
+	if c.breaker.State != BreakerClosed {
+		return
+	}
+	if reason, ok := c.breaker.tripped(f.par(), f.now); ok {
+		f.openBreaker(c, 0, reason, fx)
+	}
+}
+
+// openBreaker opens for wait, or for the law's own time when wait is 0, and
+// takes the window to its floor, where the ramp begins later.
+func (f *Fleet) openBreaker(c *channel, wait Nanos, reason string, fx *Effects) {
+	par := f.par()
+	c.breaker.open(par, f.now, wait)
+	f.setAlarm(c.breaker.Until)
+	before := c.window.value(par, c.top())
+	c.window.cut(min(before, par.WindowFloor), f.now, false)
+	f.cutMade(c, before, min(before, par.WindowFloor), false)
+	f.decide(fx, Decision{Channel: c.name, Rule: RuleBreakerOpen, Before: int64(before), After: int64(par.WindowFloor), Reason: fmt.Sprintf("%s; open for %s", reason, c.breaker.Until-f.now)})
+	fx.Now = true
+}
+
+func (f *Fleet) quotaExhausted(c *channel, a *Attempt, fx *Effects) {
+	wait := a.RetryAfter
+	for i := range a.Hints {
+		if a.Hints[i].Remaining == 0 {
+			wait = max(wait, a.Hints[i].Reset)
+		}
+	}
+	if wait <= 0 {
+		wait = quotaProbe
+	}
+	wait = min(wait, f.par().HoldMax)
+	until := f.now - max(a.Age, 0) + wait
+	if until <= f.now || c.breaker.State == BreakerMisconfigured || c.breaker.State == BreakerOpen && until <= c.breaker.Until {
+		return
+	}
+	f.openBreaker(c, until-f.now, "quota exhausted"+code(a), fx)
+}
+
+func (f *Fleet) misconfigured(c *channel, a *Attempt, fx *Effects) {
+	if c.breaker.State == BreakerMisconfigured {
+		return
+	}
+	f.openBreaker(c, 0, "the provider refused the credential"+code(a), fx)
+	c.breaker.State, c.breaker.Until = BreakerMisconfigured, forever
+	f.decide(fx, Decision{Channel: c.name, Rule: RuleBreakerOpen, Reason: "the provider refused the credential" + code(a) + "; closed until an operator resumes it"})
+}
+
+// freeProbe ends a probe that proved nothing.
+func (f *Fleet) freeProbe(c *channel, _ string) {
+	c.breaker.Probe = probe{}
+	f.want(c)
+}
+
+func (f *Fleet) failProbe(c *channel, why string, fx *Effects) {
+	f.openBreaker(c, 0, "the probe failed: "+why, fx)
+}

@@ -1,0 +1,84 @@
+package model
+
+// LimitSet returns the broadcast of the named channels, or of all for nil.
+// Unknown names are left out.
+func (f *Fleet) LimitSet(channels []string) *LimitSet {
+	set := &LimitSet{Term: f.term, Seq: f.seq}
+	if channels == nil {
+		for _, c := range f.channels {
+			set.Channels = append(set.Channels, f.channelLimit(c))
+		}
+		return set
+	}
+	for _, name := range channels {
+		if c := f.channel(name); c != nil {
+			set.Channels = append(set.Channels, f.channelLimit(c))
+		}
+	}
+	return set
+}
+
+func (f *Fleet) channelLimit(c *channel) ChannelLimit {
+	// A copy, since time moves it on and reading must not change state.
+	w := c.window
+	w.advance(max(f.now-c.at, 0))
+	return ChannelLimit{
+		Channel:  c.name,
+		Revision: c.revision,
+		Window:   w.value(f.par(), c.top()),
+		Epoch:    c.window.Epoch,
+		Weight:   c.weight.value(f.par(), f.now),
+		Breaker:  c.breaker.State,
+		Wait:     max(c.waitUntil()-f.now, 0),
+		Mode:     c.modeOr(f.config.Mode),
+		Cuts:     append([]Cut(nil), c.cuts...),
+		Reason:   c.reason,
+	}
+}
+
+// Lease returns what agent may use, or nil for an agent that is not there.
+// It quotes the newest report that was folded.
+func (f *Fleet) Lease(agent string) *Lease {
+	m := f.member(agent)
+	if m == nil || m.away || m.left {
+		return nil
+	}
+	l := &Lease{
+		Agent: agent, Boot: m.boot, Term: f.term, Seq: f.seq,
+		Quotes: m.folded, Duration: f.par().LeaseDuration,
+	}
+	for _, c := range f.channels {
+		i, ok := searchLease(c.leases, agent)
+		if !ok {
+			continue
+		}
+		e := &c.leases[i]
+		g := ChannelGrant{
+			Channel: c.name, Revision: e.rev, Slots: e.slots,
+			Safe: e.safe(f.par(), c.cfg.OnLoss), Offset: e.offset, Epoch: c.window.Epoch,
+		}
+		if p := &c.breaker.Probe; p.ID != 0 && p.Agent == agent {
+			g.Probe, g.ProbeWithin = p.ID, max(p.Deadline-f.now, 0)
+		}
+		l.Channels = append(l.Channels, g)
+	}
+	for _, p := range f.pools {
+		i, ok := searchGrant(p.grants, agent)
+		if !ok {
+			continue
+		}
+		l.Pools = append(l.Pools, p.poolGrant(&p.grants[i]))
+	}
+	return l
+}
+
+func (p *pool) poolGrant(g *poolGrant) PoolGrant {
+	out := PoolGrant{Pool: p.name, Revision: g.rev, Requests: -1, Tokens: -1, SafeRequests: -1, SafeTokens: -1}
+	if p.requests.limited() {
+		out.Requests, out.SafeRequests = g.requests, Milli(g.safeRequests)
+	}
+	if p.tokens.limited() {
+		out.Tokens, out.SafeTokens = Tokens(g.tokens), Tokens(g.safeTokens)
+	}
+	return out
+}

@@ -1,0 +1,249 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+)
+
+// settle does what time and the record just folded make due: leases that
+// ended, breakers to probe, leases to divide anew.
+func (f *Fleet) settle(fx *Effects) {
+	if f.now >= f.alarm {
+		f.deadlines(fx)
+	}
+	if len(f.pending) > 0 {
+		f.passChannels(fx)
+	}
+	if len(f.waiting) > 0 {
+		f.passPools(fx)
+	}
+}
+
+// deadlines looks at every deadline and sets the alarm to the next.
+func (f *Fleet) deadlines(fx *Effects) {
+	f.alarm = forever
+	if f.now < f.noRaise {
+		f.setAlarm(f.noRaise)
+	} else if f.noRaise > 0 {
+		f.noRaise = 0
+		f.wantAll()
+	}
+	for i := 0; i < len(f.members); i++ {
+		if f.memberDeadline(f.members[i], fx) {
+			i-- // it was dropped
+		}
+	}
+	for _, c := range f.channels {
+		f.breakerDeadline(c, fx)
+	}
+}
+
+// memberDeadline ends an agent's lease, and later forgets it. It reports
+// whether the agent was dropped.
+func (f *Fleet) memberDeadline(m *member, fx *Effects) bool {
+	forget := m.heard + f.par().ForgetAfter
+	if f.now >= forget {
+		if !m.left {
+			f.counters.Forgotten++
+			f.decide(fx, Decision{Agent: m.agent, Rule: RuleMember, Reason: fmt.Sprintf("silent for %s; its claims are dropped", f.par().ForgetAfter)})
+		}
+		f.dropMember(m.agent)
+		f.wantAll()
+		return true
+	}
+	f.setAlarm(forget)
+	switch {
+	case m.left || m.until == 0:
+	case m.away:
+		if ends := m.heard + f.callEnd(); ends > f.now {
+			f.setAlarm(ends)
+		} else if !m.ended {
+			m.ended = true
+			f.dirty.mark("agent/" + m.agent)
+			f.wantAll()
+		}
+	case f.now >= m.until:
+		f.goneAway(m, fx)
+	default:
+		f.setAlarm(m.until)
+	}
+	return false
+}
+
+// callEnd is how long after a report what was in flight must have ended.
+func (f *Fleet) callEnd() Nanos {
+	if t := f.config.Timeouts.Total; t > 0 {
+		return t
+	}
+	return 120 * Second
+}
+
+// goneAway ends the leases of an agent that was not heard: it goes on at its
+// safe share, and so its claims become that.
+func (f *Fleet) goneAway(m *member, fx *Effects) {
+	m.away = true
+	f.dirty.mark("agent/" + m.agent)
+	ends := m.heard + f.callEnd()
+	f.setAlarm(max(ends, f.now+1))
+	for _, c := range f.channels {
+		i, ok := searchLease(c.leases, m.agent)
+		if !ok {
+			continue
+		}
+		c.advance(f.now)
+		l := &c.leases[i]
+		c.count(l, -1)
+		l.leave(f.par(), c.cfg.OnLoss, f.seq, ends)
+		c.observe(f.par())
+		c.wants, c.urgent = true, true
+		f.want(c)
+		if c.breaker.Probe.Agent == m.agent {
+			f.freeProbe(c, "agent gone")
+		}
+	}
+	for _, p := range f.pools {
+		p.away(m.agent, f.now)
+		f.wantPool(p)
+	}
+	f.decide(fx, Decision{Agent: m.agent, Rule: RuleMember, Reason: fmt.Sprintf("not heard for %s; its lease ended and it is at its safe share", f.now-m.heard)})
+}
+
+func (f *Fleet) breakerDeadline(c *channel, fx *Effects) {
+	b := &c.breaker
+	switch b.State {
+	case BreakerOpen:
+		if b.Forced || f.now < b.Until {
+			if !b.Forced {
+				f.setAlarm(b.Until)
+			}
+			return
+		}
+		b.State = BreakerHalfOpen
+		f.decide(fx, Decision{Channel: c.name, Rule: RuleBreakerHalf, Reason: fmt.Sprintf("open for %s; one probe for the fleet", b.Wait)})
+		fx.Now = true
+		c.wants, c.urgent = true, true
+		f.want(c)
+	case BreakerHalfOpen:
+		switch {
+		case b.Probe.ID == 0:
+		case f.now >= b.Probe.Deadline:
+			f.failProbe(c, "no answer within "+f.par().ProbeWithin.String(), fx)
+		default:
+			f.setAlarm(b.Probe.Deadline)
+		}
+	case BreakerClosed, BreakerMisconfigured:
+	}
+}
+
+// passChannels divides the leases of the channels whose turn it is.
+func (f *Fleet) passChannels(fx *Effects) {
+	slices.SortFunc(f.pending, func(a, b *channel) int { return compare(a.name, b.name) })
+	keep := f.pending[:0]
+	for _, c := range f.pending {
+		switch {
+		case f.channel(c.name) != c || !c.wants:
+			c.queuedForPass = false
+		case c.urgent || f.now >= c.passAt+f.par().PassEvery:
+			c.queuedForPass = false
+			f.passChannel(c, fx)
+		default:
+			keep = append(keep, c)
+		}
+	}
+	clear(f.pending[len(keep):])
+	f.pending = keep
+}
+
+func (f *Fleet) passChannel(c *channel, fx *Effects) {
+	c.advance(f.now)
+	f.dirty.mark("channel/" + c.name)
+	switch c.breaker.State {
+	case BreakerClosed:
+		c.pass(f.par(), f.now, c.limit(f.par()), f.seq, f.now < f.noRaise, func(agent string) {
+			f.tell(f.member(agent), fx)
+		})
+		f.drift(c, fx)
+	case BreakerHalfOpen:
+		c.wants, c.urgent, c.passAt = false, false, f.now
+		f.leaseProbe(c, fx)
+	case BreakerOpen, BreakerMisconfigured:
+		c.wants, c.urgent, c.passAt = false, false, f.now
+	}
+}
+
+// drift broadcasts a channel whose window or weight moved by more than a tenth.
+func (f *Fleet) drift(c *channel, fx *Effects) {
+	w, g := c.window.value(f.par(), c.top()), c.weight.value(f.par(), f.now)
+	far := func(a, b int64) bool { return max(a-b, b-a) > b/10 }
+	if far(int64(w), int64(c.toldWindow)) || far(int64(g), int64(c.toldWeight)) {
+		f.announce(c, fx)
+	}
+}
+
+// leaseProbe gives the one probe to the agent with demand that was served
+// least recently.
+func (f *Fleet) leaseProbe(c *channel, fx *Effects) {
+	if c.breaker.Probe.ID != 0 || f.now < max(c.hold, c.pause) {
+		return
+	}
+	best := -1
+	for i := range c.leases {
+		l := &c.leases[i]
+		if l.away || l.queued == 0 || best >= 0 && c.leases[best].turn <= l.turn {
+			continue
+		}
+		best = i
+	}
+	if best < 0 {
+		return
+	}
+	l := &c.leases[best]
+	c.turn++
+	l.turn = c.turn
+	c.breaker.Probe = probe{ID: f.seq, Agent: l.agent, Deadline: f.now + f.par().ProbeWithin}
+	f.setAlarm(c.breaker.Probe.Deadline)
+	f.decide(fx, Decision{Channel: c.name, Agent: l.agent, Rule: RuleProbe, Reason: fmt.Sprintf("may send one attempt within %s", f.par().ProbeWithin)})
+	f.tell(f.member(l.agent), fx)
+}
+
+func (f *Fleet) passPools(fx *Effects) {
+	slices.SortFunc(f.waiting, func(a, b *pool) int { return compare(a.name, b.name) })
+	keep := f.waiting[:0]
+	for _, p := range f.waiting {
+		if f.pool(p.name) != p {
+			p.queuedForPass = false
+			continue
+		}
+		f.dirty.mark("pool/" + p.name)
+		if f.now < f.noRaise {
+			keep = append(keep, p)
+			continue
+		}
+		p.pass(f.par(), f.now, f.seq, func(agent string) { f.tell(f.member(agent), fx) })
+		if _, ok := p.wake(); ok {
+			p.wants = true
+			keep = append(keep, p)
+			continue
+		}
+		p.queuedForPass = false
+	}
+	clear(f.waiting[len(keep):])
+	f.waiting = keep
+}
+
+// NextWake returns the instant of log time at which a record is wanted, if
+// none comes before: the next deadline, and at the latest a heartbeat after
+// now. The leader then appends a tick.
+func (f *Fleet) NextWake() Nanos {
+	wake := min(f.now+heartbeat, max(f.alarm, f.now))
+	for _, c := range f.pending {
+		wake = min(wake, max(c.passAt+f.par().PassEvery, f.now))
+	}
+	for _, p := range f.waiting {
+		at, ok := p.wake()
+		if ok {
+			wake = min(wake, max(at, f.now+Millisecond))
+		}
+	}
+	return wake
+}

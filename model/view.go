@@ -1,0 +1,154 @@
+package model
+
+// FleetView is a copy of the state for people: pages, status, metrics.
+type FleetView struct {
+	Now        Nanos          `json:"now"`
+	Seq        uint64         `json:"seq"`
+	Term       uint64         `json:"term"`
+	Controller string         `json:"controller"`
+	Fleet      string         `json:"fleet"`
+	Params     string         `json:"params"`
+	Channels   []FleetChannel `json:"channels"`
+	Pools      []FleetPool    `json:"pools"`
+	Agents     []FleetAgent   `json:"agents"`
+	Counters   Counters       `json:"counters"`
+}
+
+// FleetChannel is one channel at a moment.
+type FleetChannel struct {
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
+	Model    string `json:"model"`
+	Mode     string `json:"mode"`
+	// Window is in milli-slots; InFlight, Held and Queued are as agents last
+	// reported, Leased and Claimed the sums of grants and claims in slots.
+	Window   Milli        `json:"window_milli"`
+	Limit    int64        `json:"limit_slots"`
+	InFlight int64        `json:"inflight"`
+	Held     int64        `json:"held"`
+	Queued   int64        `json:"queued"`
+	Leased   int64        `json:"leased_slots"`
+	Claimed  int64        `json:"claimed_slots"`
+	Epoch    uint64       `json:"epoch"`
+	Weight   PPM          `json:"weight_ppm"`
+	Breaker  string       `json:"breaker"`
+	State    BreakerState `json:"-"`
+	// Wait is how long nothing may start, 0 for none.
+	Wait Nanos `json:"wait_ns"`
+	// Latency is the recent latency over its baseline.
+	Latency     PPM                `json:"latency_ppm"`
+	Counts      [NumClasses]uint64 `json:"-"`
+	Attempts    map[string]uint64  `json:"attempts"`
+	TokensIn    uint64             `json:"tokens_in"`
+	Cached      uint64             `json:"tokens_cached"`
+	TokensOut   uint64             `json:"tokens_out"`
+	WouldRefuse uint64             `json:"would_refuse"`
+	Reason      string             `json:"reason"`
+}
+
+// FleetPool is one budget pool at a moment. Negative numbers mean no limit.
+type FleetPool struct {
+	Name            string `json:"name"`
+	RequestsPerMin  int64  `json:"requests_per_minute"`
+	RequestsLeft    int64  `json:"requests_left"`
+	TokensPerMin    int64  `json:"tokens_per_minute"`
+	TokensLeft      int64  `json:"tokens_left"`
+	WaitingRequests int64  `json:"waiting_requests"`
+}
+
+// FleetAgent is one agent at a moment.
+type FleetAgent struct {
+	Agent    string `json:"agent"`
+	Boot     uint64 `json:"boot"`
+	Version  string `json:"version"`
+	Mode     string `json:"mode"`
+	State    string `json:"state"` // here, away, left
+	Silent   Nanos  `json:"silent_ns"`
+	Reports  uint64 `json:"reports"`
+	Lost     uint64 `json:"lost_attempts"`
+	Repeated uint64 `json:"repeated_reports"`
+	Slots    int64  `json:"slots"`
+	InFlight int64  `json:"inflight"`
+	Queued   int64  `json:"queued"`
+}
+
+// View copies the state for people.
+func (f *Fleet) View() FleetView {
+	v := FleetView{
+		Now: f.now, Seq: f.seq, Term: f.term, Controller: f.controller,
+		Fleet: f.config.Fleet, Params: f.hash, Counters: f.counters,
+	}
+	agents := make(map[string]*FleetAgent, len(f.members))
+	v.Agents = make([]FleetAgent, len(f.members))
+	for i, m := range f.members {
+		v.Agents[i] = FleetAgent{
+			Agent: m.agent, Boot: m.boot, Version: m.version, Mode: m.mode.String(), State: m.state(),
+			Silent: f.now - m.heard, Reports: m.next - 1, Lost: m.lost, Repeated: m.repeated,
+		}
+		agents[m.agent] = &v.Agents[i]
+	}
+	for _, c := range f.channels {
+		v.Channels = append(v.Channels, f.channelView(c))
+		for i := range c.leases {
+			l := &c.leases[i]
+			if a := agents[l.agent]; a != nil {
+				a.Slots += l.slots
+				a.InFlight += l.inflight
+				a.Queued += l.queued
+			}
+		}
+	}
+	for _, p := range f.pools {
+		v.Pools = append(v.Pools, p.view())
+	}
+	return v
+}
+
+func (m *member) state() string {
+	switch {
+	case m.left:
+		return "left"
+	case m.away:
+		return "away"
+	}
+	return "here"
+}
+
+func (f *Fleet) channelView(c *channel) FleetChannel {
+	limit := f.channelLimit(c)
+	v := FleetChannel{
+		Name: c.name, Provider: c.cfg.Provider, Model: c.cfg.Model, Mode: limit.Mode.String(),
+		Window: limit.Window, Limit: c.limit(f.par()),
+		InFlight: c.inflight, Held: c.held, Queued: c.queued,
+		Epoch: limit.Epoch, Weight: limit.Weight, Breaker: limit.Breaker.String(), State: limit.Breaker,
+		Wait: limit.Wait, Latency: c.latency.ratio(),
+		Counts: c.counts, Attempts: map[string]uint64{},
+		TokensIn: c.tokensIn, Cached: c.cached, TokensOut: c.tokensOut, Reason: c.reason,
+	}
+	for _, class := range Classes {
+		if n := c.counts[class]; n > 0 {
+			v.Attempts[class.String()] = n
+		}
+	}
+	for i := range c.leases {
+		l := &c.leases[i]
+		v.Leased += l.slots
+		v.Claimed += l.claim(f.now)
+		v.WouldRefuse += l.wouldRefuse
+	}
+	return v
+}
+
+func (p *pool) view() FleetPool {
+	v := FleetPool{Name: p.name, RequestsPerMin: -1, RequestsLeft: -1, TokensPerMin: -1, TokensLeft: -1}
+	if p.requests.limited() {
+		v.RequestsPerMin, v.RequestsLeft = p.requests.Rate, p.requests.Level
+	}
+	if p.tokens.limited() {
+		v.TokensPerMin, v.TokensLeft = p.tokens.Rate, p.tokens.Level
+	}
+	for i := range p.grants {
+		v.WaitingRequests += p.grants[i].waitingRequests
+	}
+	return v
+}
