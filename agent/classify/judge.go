@@ -1,0 +1,330 @@
+package classify
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/model"
+)
+
+// lawVersion is raised when a judgement made in code, not in a table, changes.
+const lawVersion = "@1"
+
+const (
+	classOK        = model.ClassOK
+	classTransport = model.ClassTransport
+	classCanceled  = model.ClassCanceled
+)
+
+// law returns a verdict that needs no table.
+func law(class model.Class, name string) Verdict {
+	return Verdict{
+		Class: class, Rule: "law/" + name + lawVersion, Scope: defaultScope(class, model.DimNone),
+		Limit: -1, Remaining: -1, RetryAfter: unsaid,
+	}
+}
+
+// codeHeaders are fields that carry an error code, textHeaders an explanation.
+var (
+	codeHeaders = [...]string{"X-Amzn-Errortype", "X-Ratelimit-Type", "X-Ms-Error-Code", "X-Error-Code", "X-Ca-Error-Code"}
+	textHeaders = [...]string{"X-Ca-Error-Message", "X-Error-Message", "Grpc-Message"}
+)
+
+// failure judges a refusal that f was read from. known tells that it is one;
+// if not, only a rule can make it one, and ok is false when none does.
+func (c *Classifier) failure(a *Answer, f *facts, known bool) (v Verdict, ok bool) {
+	c.addHeaders(a.Header, f)
+	now := clock(a.Header, a.Now)
+	e := newEvidence(a, f)
+	hint := agree(headerWait(a.Header, now), agree(fieldWait(f, now), textWait(f.text, now)))
+	e.wait = hint
+	told := textCounts(f.text)
+	provider := words(nil, []byte(a.Provider))
+
+	if f.blocked && !f.failed && !f.answer {
+		v = law(model.ClassInvalid, "prompt-blocked")
+		v.Usage = f.usage
+		return v, true
+	}
+	v, r := c.decide(e, f, provider, told)
+	if r == nil && !known {
+		return Verdict{}, false
+	}
+	if v.Code == "" {
+		v.Code = f.code
+	}
+	if v.Code == "" {
+		v.Code = mainCode(f.codes)
+	}
+	limits := headerLimits(a.Header, f.pairs, now)
+	for _, l := range limits {
+		v.Hints = append(v.Hints, l.hint)
+	}
+	c.measureLimit(&v, r, e, f, provider, limits, told)
+	v.RetryAfter = waitFor(&v, a.Header, hint, limits, now)
+	if r != nil && r.scoped {
+		v.Scope = r.scope
+	} else if r != nil {
+		v.Scope = defaultScope(v.Class, v.Dimension)
+	}
+	v.Usage = f.usage
+	return v, true
+}
+
+// addHeaders adds what header fields say about the error.
+func (c *Classifier) addHeaders(h http.Header, f *facts) {
+	for _, name := range codeHeaders {
+		if value := header(h, name); value != "" {
+			value, _, _ = strings.Cut(value, ":")
+			f.addCode([]byte(value))
+		}
+	}
+	for _, name := range textHeaders {
+		f.addText([]byte(header(h, name)))
+	}
+	if header(h, "X-Envoy-Ratelimited") == "true" {
+		f.addCode([]byte("ratelimited"))
+	}
+	if header(h, "X-Envoy-Overloaded") == "true" {
+		f.addCode([]byte("overloaded"))
+	}
+}
+
+func newEvidence(a *Answer, f *facts) *evidence {
+	e := &evidence{status: a.Status, text: f.text, finish: strings.ToLower(f.finish), wait: unsaid}
+	if f.status > 0 && a.Status < 300 {
+		e.status = f.status
+	}
+	quoted := textCodes(f.text)
+	e.codes = make([]string, 0, len(f.codes)+len(quoted))
+	e.words = make([]byte, 0, len(f.text)+len(f.text)/8+64)
+	for _, code := range f.codes {
+		e.codes = append(e.codes, strings.ToLower(code))
+		e.words = words(e.words, []byte(code))
+		e.words = append(e.words, "| "...)
+	}
+	for _, code := range quoted {
+		e.codes = append(e.codes, string(code))
+	}
+	e.words = words(e.words, f.text)
+	return e
+}
+
+// textCodes finds codes that stand in a message in brackets: "(1008)", "[1113]".
+func textCodes(text []byte) (codes [][]byte) {
+	for i := 0; i < len(text) && len(codes) < 4; i++ {
+		if text[i] != '(' && text[i] != '[' {
+			continue
+		}
+		n := digitsEnd(text[i+1:])
+		end := i + 1 + n
+		if n >= 3 && n <= 7 && end < len(text) && (text[end] == ')' || text[end] == ']') {
+			codes = append(codes, text[i+1:end])
+		}
+	}
+	return codes
+}
+
+// decide finds the first rule that holds. Without one the status decides.
+func (c *Classifier) decide(e *evidence, f *facts, provider []byte, told counts) (Verdict, *rule) {
+	for i := range c.tables {
+		t := &c.tables[i]
+		if !t.covers(provider, f.keys) {
+			continue
+		}
+		if len(t.providers) == 0 && told.limit > 0 && told.requested > told.limit && (e.status == 429 || e.status == 413) {
+			v := law(model.ClassInvalid, "larger-than-limit")
+			return v, nil
+		}
+		for j := range t.rules {
+			if code, ok := t.rules[j].matches(e); ok {
+				v := law(t.rules[j].class, "")
+				v.Rule, v.Code = t.rules[j].name, cleanCode(code)
+				return v, &t.rules[j]
+			}
+		}
+	}
+	return byStatus(e.status), nil
+}
+
+// byStatus judges by the HTTP status alone.
+func byStatus(status int) Verdict {
+	class := model.ClassOverloaded
+	switch {
+	case status == 401, status == 403, status == 407, status == 511:
+		class = model.ClassAuth
+	case status == 402:
+		class = model.ClassQuotaExhausted
+	case status == 408, status == 499, status == 460:
+		class = model.ClassTransport
+	case status == 429, status == 430:
+		class = model.ClassRateLimited
+	case status == 424, status == 425, status == 498, status == 423:
+		class = model.ClassOverloaded
+	case status == 501, status == 505, status >= 300 && status < 500:
+		class = model.ClassInvalid
+	}
+	v := law(class, "status-"+strconv.Itoa(status))
+	if status < 300 {
+		v.Rule = "law/error-in-success" + lawVersion
+	}
+	if status < 400 && status >= 300 || status == 404 || status == 410 {
+		v.Scope = ScopeChannel // a wrong address is wrong for all
+	}
+	return v
+}
+
+// mainCode picks the code that says most: words before numbers, and neither an
+// HTTP status nor prose.
+func mainCode(codes []string) string {
+	number := ""
+	for _, code := range codes {
+		clean := cleanCode(code)
+		if clean == "" || clean == "error" {
+			continue
+		}
+		n, err := strconv.Atoi(clean)
+		switch {
+		case err != nil:
+			return clean
+		case n < 100 || n > 599:
+			return clean
+		case number == "":
+			number = clean
+		}
+	}
+	return number
+}
+
+// cleanCode returns code if it is one: short, of letters, digits and a few
+// marks. Anything else could carry what must not leave the process.
+func cleanCode(code string) string {
+	if len(code) > 64 || strings.HasPrefix(code, "sk-") {
+		return ""
+	}
+	for _, c := range []byte(code) {
+		if !isLetter(rune(c)) && !isDigit(rune(c)) && strings.IndexByte("_-.:/#", c) < 0 {
+			return ""
+		}
+	}
+	return code
+}
+
+// measureLimit says which limit was met, and its numbers.
+func (c *Classifier) measureLimit(v *Verdict, r *rule, e *evidence, f *facts, provider []byte, list []limit, told counts) {
+	large := strings.HasPrefix(v.Rule, "law/larger-than-limit")
+	switch v.Class {
+	case model.ClassRateLimited, model.ClassQuotaExhausted:
+	case model.ClassInvalid:
+		if !large && (r == nil || r.dimension == model.DimNone) {
+			return
+		}
+	case model.ClassOK, model.ClassOverloaded, model.ClassAuth, model.ClassTransport, model.ClassCanceled:
+		return
+	}
+	if r != nil {
+		v.Dimension = r.dimension
+	}
+	if v.Dimension == model.DimNone {
+		v.Dimension = c.measured(v.Class, e, f, provider)
+	}
+	used, spent := exhausted(list, v.Dimension)
+	if v.Dimension == model.DimNone && spent && v.Class == model.ClassRateLimited {
+		v.Dimension = used.Dimension
+	}
+	if v.Dimension == model.DimNone && r != nil {
+		v.Dimension = r.guess
+	}
+	v.Limit, v.Remaining = numbers(v.Dimension, f, list, told)
+}
+
+// measured asks the tables what the words say about a limit.
+func (c *Classifier) measured(class model.Class, e *evidence, f *facts, provider []byte) model.Dimension {
+	for i := range c.tables {
+		t := &c.tables[i]
+		if !t.covers(provider, f.keys) {
+			continue
+		}
+		for j := range t.measures {
+			if t.measures[j].matches(class, e) {
+				return t.measures[j].dimension
+			}
+		}
+	}
+	return model.DimNone
+}
+
+func (m *measure) matches(class model.Class, e *evidence) bool {
+	for i, c := range m.classes {
+		if c == class {
+			break
+		}
+		if i == len(m.classes)-1 {
+			return false
+		}
+	}
+	r := rule{codes: m.codes}
+	_, byCode := r.code(e.codes)
+	return (byCode || anyIn(m.words, e.words)) && !anyIn(m.unless, e.words)
+}
+
+// numbers returns limit and remaining of dimension d: the header's, if it
+// tells about d, else the body's fields, else the text's.
+func numbers(d model.Dimension, f *facts, list []limit, told counts) (limit, remaining int64) {
+	found, ok := exhausted(list, d)
+	for _, l := range list {
+		if (!ok || found.Dimension != d) && l.hint.Dimension == d {
+			found, ok = l.hint, true
+		}
+	}
+	limit, remaining = -1, -1
+	if ok {
+		limit, remaining = found.Limit, found.Remaining
+	}
+	limit = firstTold(limit, f.limit, told.limit)
+	used := firstTold(told.used, f.used)
+	remaining = firstTold(remaining, f.remaining, told.remaining)
+	if remaining < 0 && used >= 0 && limit >= 0 {
+		remaining = max(0, limit-used)
+	}
+	return limit, remaining
+}
+
+func firstTold(values ...int64) int64 {
+	for _, v := range values {
+		if v >= 0 {
+			return v
+		}
+	}
+	return -1
+}
+
+// waitFor picks the wait a caller of this class can use: what was said, else
+// the reset of a limit that is used up.
+func waitFor(v *Verdict, h http.Header, hint model.Nanos, list []limit, now time.Time) model.Nanos {
+	switch v.Class {
+	case model.ClassOverloaded:
+		return hint
+	case model.ClassTransport:
+		return headerWait(h, now)
+	case model.ClassRateLimited, model.ClassQuotaExhausted:
+	case model.ClassOK, model.ClassAuth, model.ClassInvalid, model.ClassCanceled:
+		return unsaid
+	}
+	if hint >= 0 {
+		return hint
+	}
+	if used, ok := exhausted(list, v.Dimension); ok {
+		return used.Reset
+	}
+	return unsaid
+}
+
+// lead returns the first bytes of b after a byte order mark and white space.
+func lead(b []byte) []byte {
+	b = bytes.TrimPrefix(bytes.TrimLeft(b, " \t\r\n"), []byte("\xef\xbb\xbf"))
+	return bytes.TrimLeft(b, " \t\r\n")
+}

@@ -1,0 +1,201 @@
+package classify
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// words turns text into the form phrases are matched in: lower case, single
+// spaces between words, a space at both ends, no punctuation. CamelCase and
+// codes_with_separators fall apart into words, Chinese stands apart from Latin,
+// "calls/min" reads "calls per min", and "80,000" is one number. Links are
+// left out but for their fragment: what they are called says nothing.
+func words(dst, text []byte) []byte {
+	dst = gap(dst)
+	var last rune
+	for i := 0; i < len(text); {
+		c := rune(text[i])
+		size := 1
+		if c >= utf8.RuneSelf {
+			c, size = utf8.DecodeRune(text[i:])
+		}
+		switch {
+		case c == 'h' && isLink(text[i:]):
+			n := linkEnd(text[i:])
+			if at := bytes.IndexByte(text[i:i+n], '#'); at >= 0 && n-at < 40 {
+				dst = words(dst, text[i+at+1:i+n])
+			}
+			dst, last = gap(dst), ' '
+			i += n
+			continue
+		case c == '/' && isUnit(text[i+1:]):
+			dst = append(gap(dst), "per "...)
+			c = ' '
+		case c == ',' && isDigit(last) && i+1 < len(text) && isDigit(rune(text[i+1])):
+			i++ // the comma of 80,000
+			continue
+		case isLetter(c) || isDigit(c):
+			if c >= 'A' && c <= 'Z' {
+				if startsWord(last, text[i+1:]) {
+					dst = gap(dst)
+				}
+				dst = append(dst, byte(c|0x20))
+				break
+			}
+			if last >= utf8.RuneSelf {
+				dst = gap(dst)
+			}
+			dst = append(dst, byte(c))
+		case c >= utf8.RuneSelf && (unicode.IsLetter(c) || unicode.IsDigit(c)):
+			if last < utf8.RuneSelf {
+				dst = gap(dst)
+			}
+			dst = utf8.AppendRune(dst, c)
+		default:
+			dst = gap(dst)
+			c = ' '
+		}
+		last = c
+		i += size
+	}
+	return gap(dst)
+}
+
+// gap ends dst with exactly one space.
+func gap(dst []byte) []byte {
+	if n := len(dst); n == 0 || dst[n-1] != ' ' {
+		dst = append(dst, ' ')
+	}
+	return dst
+}
+
+func isLetter(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+func isDigit(c rune) bool  { return c >= '0' && c <= '9' }
+func isUpper(c rune) bool  { return c >= 'A' && c <= 'Z' }
+
+// startsWord reports whether an upper-case letter between last and rest begins
+// a word: perMinute, TPMExceeded.
+func startsWord(last rune, rest []byte) bool {
+	switch {
+	case last >= utf8.RuneSelf, last >= 'a' && last <= 'z', isDigit(last):
+		return true
+	case !isUpper(last) || len(rest) < 2:
+		return false
+	}
+	return rest[0] >= 'a' && rest[0] <= 'z' && rest[1] >= 'a' && rest[1] <= 'z'
+}
+
+func isLink(b []byte) bool {
+	return bytes.HasPrefix(b, []byte("https://")) || bytes.HasPrefix(b, []byte("http://"))
+}
+
+func linkEnd(b []byte) int {
+	if n := bytes.IndexAny(b, " \t\r\n\"'<>)"); n >= 0 {
+		return n
+	}
+	return len(b)
+}
+
+// isUnit reports whether b begins with a unit of time, as after "calls /".
+func isUnit(b []byte) bool {
+	b = bytes.TrimLeft(b[:min(len(b), 12)], " ")
+	n := 0
+	for n < len(b) && isLetter(rune(b[n])) {
+		n++
+	}
+	if n == 0 {
+		return bytes.HasPrefix(b, []byte("分")) || bytes.HasPrefix(b, []byte("秒")) || bytes.HasPrefix(b, []byte("天")) || bytes.HasPrefix(b, []byte("日"))
+	}
+	switch strings.ToLower(string(b[:n])) {
+	case "s", "sec", "second", "m", "min", "minute", "h", "hr", "hour", "d", "day", "week", "month":
+		return true
+	}
+	return false
+}
+
+// phrase is words to look for. A star stands for up to maxGap bytes; a Latin
+// word matches from its beginning, so that "throttl" finds "throttling".
+type phrase struct{ parts [][]byte }
+
+// maxGap is how much a star in a phrase may pass over.
+const maxGap = 60
+
+// newPhrase compiles a phrase of a rule table; one without words matches
+// nothing and is refused by the loader.
+func newPhrase(s string) phrase {
+	var p phrase
+	for part := range strings.SplitSeq(s, "*") {
+		w := words(nil, []byte(part))
+		w = bytes.TrimRight(w, " ")
+		if len(w) == 0 {
+			continue
+		}
+		if r, _ := utf8.DecodeRune(w[1:]); r >= utf8.RuneSelf {
+			w = w[1:] // Chinese has no spaces to begin at
+		}
+		p.parts = append(p.parts, w)
+	}
+	return p
+}
+
+// in reports whether the phrase stands in text, which words made.
+func (p phrase) in(text []byte) bool {
+	if len(p.parts) == 0 {
+		return false
+	}
+	for {
+		at := bytes.Index(text, p.parts[0])
+		if at < 0 {
+			return false
+		}
+		text = text[at+len(p.parts[0]):]
+		if p.follows(text) {
+			return true
+		}
+	}
+}
+
+// follows reports whether the parts after the first stand near the start of
+// text, each near the one before.
+func (p phrase) follows(text []byte) bool {
+	for _, part := range p.parts[1:] {
+		at := bytes.Index(text[:min(len(text), maxGap+len(part))], part)
+		if at < 0 {
+			return false
+		}
+		text = text[at+len(part):]
+	}
+	return true
+}
+
+// plainText strips the tags, scripts and styles of a page.
+func plainText(dst, page []byte, limit int) []byte {
+	for len(page) > 0 && len(dst) < limit {
+		at := bytes.IndexByte(page, '<')
+		if at < 0 {
+			at = len(page)
+		}
+		dst = append(dst, page[:min(at, limit-len(dst))]...)
+		dst = append(dst, ' ')
+		page = page[at:]
+		end := []byte(">")
+		switch {
+		case hasPrefixFold(page, "<script"):
+			end = []byte("</script>")
+		case hasPrefixFold(page, "<style"):
+			end = []byte("</style>")
+		}
+		n := bytes.Index(page, end)
+		if n < 0 {
+			break
+		}
+		page = page[n+len(end):]
+	}
+	return dst
+}
+
+func hasPrefixFold(b []byte, prefix string) bool {
+	return len(b) >= len(prefix) && strings.EqualFold(string(b[:len(prefix)]), prefix)
+}
