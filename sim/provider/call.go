@@ -49,7 +49,7 @@ type Answer struct {
 }
 
 // Accepted reports whether the call was taken.
-func (a *Answer) Accepted() bool { return a.Ticket != 0 }
+func (a Answer) Accepted() bool { return a.Ticket != 0 }
 
 // Refusal is a "no" as its receiver sees it.
 type Refusal struct {

@@ -211,7 +211,6 @@ func (p *Provider) pass(now int64, slot int32) {
 	switch {
 	case j.fails:
 		e.Kind, e.Status = Failed, int(p.law.Noise.Status)
-		p.books.Failed++
 	case j.stage == 0:
 		e.Kind = First
 	default:
