@@ -1,0 +1,110 @@
+package report
+
+import (
+	"bufio"
+	_ "embed" // the page and its charts
+	"fmt"
+	"html/template"
+	"io"
+)
+
+//go:embed assets/page.html
+var pageHTML string
+
+//go:embed assets/page.css
+var pageCSS string
+
+//go:embed assets/page.js
+var pageJS string
+
+//go:embed assets/uPlot.iife.min.js
+var chartJS string
+
+//go:embed assets/uPlot.min.css
+var chartCSS string
+
+// page is what the template sees.
+type page struct {
+	Run    *Run
+	Rows   []Row
+	Charts []chart
+	Style  template.CSS
+	Script template.JS
+	// Picture stands where the script does not run.
+	Picture template.HTML
+}
+
+// chart is a row of the page: the same columns for every phase on one scale.
+type chart struct {
+	Title string `json:"title"`
+	Unit  string `json:"unit"`
+	Lines []line `json:"lines"`
+	// Top is the least upper end of the scale.
+	Top float64 `json:"top"`
+}
+
+// line is one column in a chart.
+type line struct {
+	// Key is the column's name in Samples.
+	Key   string `json:"key"`
+	Label string `json:"label"`
+	// Tone names a colour of the page's style.
+	Tone string `json:"tone"`
+	Dash bool   `json:"dash"`
+	Fill bool   `json:"fill"`
+	Step bool   `json:"step"`
+	// Free lines do not stretch the scale; they may leave it at the top.
+	Free bool `json:"free"`
+}
+
+// charts are the rows of the page. What can differ by an order of magnitude
+// between phases stands in a row of its own.
+func charts() []chart {
+	return []chart{
+		{Title: "Requests a second", Unit: "/s", Top: 1, Lines: []line{
+			{Key: "could_have_served", Label: "could be served", Tone: "bound", Dash: true},
+			{Key: "completed", Label: "completed", Tone: "good", Fill: true},
+			{Key: "offered", Label: "wanted", Tone: "quiet"},
+		}},
+		{Title: "Attempts a second at the provider", Unit: "/s", Top: 1, Lines: []line{
+			{Key: "refused", Label: "refused", Tone: "bad", Fill: true},
+			{Key: "sent", Label: "sent", Tone: "plain"},
+		}},
+		{Title: "Calls at the provider", Unit: "", Top: 1, Lines: []line{
+			{Key: "in_flight", Label: "in flight", Tone: "plain", Fill: true},
+			{Key: "capacity", Label: "true capacity", Tone: "bad", Dash: true},
+			{Key: "best", Label: "most gets done at", Tone: "bound", Dash: true},
+			{Key: "window", Label: "Weir's window", Tone: "weir", Free: true},
+		}},
+		{Title: "Time of an answered call", Unit: " s", Top: 1, Lines: []line{
+			{Key: "call_p50_s", Label: "median", Tone: "plain"},
+			{Key: "call_p99_s", Label: "99th percentile", Tone: "quiet"},
+		}},
+		{Title: "Weir's weight and breaker", Unit: "", Top: 1.05, Lines: []line{
+			{Key: "weight", Label: "weight", Tone: "weir"},
+			{Key: "breaker", Label: "breaker (1 open)", Tone: "bad", Step: true},
+		}},
+	}
+}
+
+// WriteHTML writes the page.
+func WriteHTML(w io.Writer, run *Run) error {
+	t, err := template.New("report").Parse(pageHTML)
+	if err != nil {
+		return fmt.Errorf("parse report template: %w", err)
+	}
+	out := bufio.NewWriter(w)
+	p := page{
+		Run: run, Rows: Rows(run.Phases), Charts: charts(),
+		Style:   template.CSS(chartCSS + pageCSS),     // our own files
+		Script:  template.JS(chartJS + "\n" + pageJS), // our own files
+		Picture: template.HTML(picture(run).String()), // escaped where it is made
+	}
+	if err := t.Execute(out, p); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
