@@ -28,10 +28,11 @@ const (
 	InputSize
 	OutputSize
 	TraceThin
-	TraceSpread
+	TraceTurn
 	RetryJitter
 	BusDelay
 	BusLoss
+	AgentChoice
 	Policy
 )
 

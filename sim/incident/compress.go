@@ -1,6 +1,7 @@
 package incident
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -13,7 +14,9 @@ import (
 // arrival rates, the bus, windows of limits and bans. to must be positive; i
 // is not changed.
 func (i *Incident) Compress(to time.Duration) *Incident {
-	scale := func(d time.Duration) time.Duration { return scaled(d, to, i.Duration) }
+	scale := func(d time.Duration) time.Duration {
+		return min(maxSpan, time.Duration(Scale(int64(d), int64(to), int64(i.Duration))))
+	}
 	out := *i
 	out.Duration = to
 	out.Fleet.Changes = slices.Clone(i.Fleet.Changes)
@@ -46,15 +49,13 @@ func (l *Law) compressDay(scale func(time.Duration) time.Duration) {
 	l.DayElapsed = day - min(day, max(1, scale(day-l.DayElapsed)))
 }
 
-// scaled is d*to/from without overflow, at most the largest duration.
-func scaled(d, to, from time.Duration) time.Duration {
-	if d <= 0 || to <= 0 || from <= 0 {
-		return 0
+// Scale is x*num/den for non-negative numbers, rounded down, without overflow
+// on the way; what does not fit is the largest int64. den must be positive.
+func Scale(x, num, den int64) int64 {
+	hi, lo := bits.Mul64(uint64(x), uint64(num))
+	if hi >= uint64(den) {
+		return math.MaxInt64
 	}
-	hi, lo := bits.Mul64(uint64(d), uint64(to))
-	if hi >= uint64(from) {
-		return maxSpan
-	}
-	q, _ := bits.Div64(hi, lo, uint64(from))
-	return time.Duration(min(q, uint64(maxSpan)))
+	q, _ := bits.Div64(hi, lo, uint64(den))
+	return int64(min(q, math.MaxInt64))
 }

@@ -69,7 +69,7 @@ type FleetChange struct {
 	// For is how long it lasts; 0 only where the kind allows "for good".
 	For  time.Duration
 	Kind FleetKind
-	// Count is the new number of agents, for AgentCount.
+	// Count is the new number of agents, at least 1, for AgentCount.
 	Count int
 	// Agents lists agent indexes from 0, for Partition and AgentCrash.
 	Agents []int

@@ -123,6 +123,9 @@ func (r *reader) incident(body ast.Node) *Incident {
 	f.list("workload", func(n ast.Node, path string) {
 		inc.Workloads = append(inc.Workloads, r.workload(n, path, inc.Duration))
 	})
+	if len(inc.Workloads) > maxWorkloads {
+		r.fault(f.get("workload"), "workload: has %d entries, at most %d are allowed", len(inc.Workloads), maxWorkloads)
+	}
 	f.done()
 	return inc
 }
@@ -166,7 +169,7 @@ func (r *reader) fleetChange(n ast.Node, path string) (c FleetChange, ok bool) {
 	case AgentCount:
 		count := int64(0)
 		f.need("count")
-		f.count("count", &count, 0, maxList)
+		f.count("count", &count, 1, maxList)
 		c.Count = int(count)
 	case Partition:
 		f.need("for")

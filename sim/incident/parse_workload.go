@@ -45,7 +45,7 @@ func (f *fields) arrivals(a *Arrivals) {
 	switch a.Kind {
 	case ArrivePoisson:
 		f.need("rate")
-		f.ratio("rate", &a.Rate, 1, maxTokens*PPM)
+		f.ratio("rate", &a.Rate, 1, maxCount*PPM)
 	case ArriveClosed:
 		f.need("users")
 		f.count("users", &a.Users, 1, maxCount)

@@ -19,6 +19,8 @@ const (
 	maxRatio  = 1000 * PPM
 	maxList   = 10_000
 	maxText   = 1000
+	// maxWorkloads keeps a workload's index within ten bits of a request number.
+	maxWorkloads = 1000
 )
 
 // reader walks the syntax tree and collects faults.

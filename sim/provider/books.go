@@ -106,7 +106,7 @@ func (b *Books) end(j *job, kind EventKind) {
 func (b *Books) waste(j *job, done int64) {
 	tokens := j.call.Input + j.call.Output
 	if done < j.total {
-		tokens = mulDiv(tokens, max(0, done), j.total)
+		tokens = incident.Scale(tokens, max(0, done), j.total)
 	}
 	b.WastedTokens += tokens
 }

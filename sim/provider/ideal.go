@@ -93,7 +93,7 @@ func (d *ideal) admit(now int64) {
 		_, work := d.p.work(&c)
 		cost := d.limits.cost(&c)
 		wait, reason := d.limits.wait(now, cost)
-		late := w.Deadline > 0 && now+mulDiv(work, d.engine.pace.factor, incident.PPM) > w.Deadline
+		late := w.Deadline > 0 && now+incident.Scale(work, d.engine.pace.factor, incident.PPM) > w.Deadline
 		switch {
 		case late || reason == incident.ReasonTooLarge:
 			d.expired++

@@ -17,7 +17,7 @@ func slowdown(law *incident.Law, taken int64) int64 {
 		return incident.PPM
 	}
 	x := (u - s.From) * incident.PPM / (incident.PPM - s.From)
-	return incident.PPM + mulDiv(s.Factor-incident.PPM, x*x, incident.PPM*incident.PPM)
+	return incident.PPM + incident.Scale(s.Factor-incident.PPM, x*x, incident.PPM*incident.PPM)
 }
 
 // slots returns how many calls may run under a law beside other tenants.
@@ -59,12 +59,12 @@ type pace struct {
 
 // read returns the work done at now.
 func (p *pace) read(now int64) int64 {
-	return p.shown + mulDiv(now-p.at, incident.PPM, p.factor)
+	return p.shown + incident.Scale(now-p.at, incident.PPM, p.factor)
 }
 
 // when returns the first instant at which the clock shows at least v.
 func (p *pace) when(v int64) int64 {
-	return p.at + mulDivUp(max(0, v-p.shown), p.factor, incident.PPM)
+	return p.at + scaleUp(max(0, v-p.shown), p.factor, incident.PPM)
 }
 
 // turn changes the factor from now on.

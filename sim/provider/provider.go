@@ -255,7 +255,7 @@ func (p *Provider) work(c *Call) (first, total int64) {
 		total += c.Output * int64(time.Second) / s.OutputPerS
 	}
 	factor := p.seed.Lognormal(incident.PPM, p.spread, draw.ServiceTime, c.Request^p.name, uint64(c.Try))
-	return mulDiv(first, factor, incident.PPM), mulDiv(total, factor, incident.PPM)
+	return incident.Scale(first, factor, incident.PPM), incident.Scale(total, factor, incident.PPM)
 }
 
 func ticket(slot int32, gen uint32) Ticket { return Ticket(uint64(slot)<<32 | uint64(gen)) }

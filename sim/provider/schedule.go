@@ -93,23 +93,13 @@ func between(a, b, t, over int64) int64 {
 		return b
 	}
 	if a <= b {
-		return a + mulDiv(b-a, t, over)
+		return a + incident.Scale(b-a, t, over)
 	}
-	return a - mulDiv(a-b, t, over)
+	return a - incident.Scale(a-b, t, over)
 }
 
-// mulDiv is a*b/c for non-negative numbers, rounded down, at most Never.
-func mulDiv(a, b, c int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi >= uint64(c) {
-		return Never
-	}
-	q, _ := bits.Div64(hi, lo, uint64(c))
-	return int64(min(q, uint64(Never)))
-}
-
-// mulDivUp is mulDiv rounded up.
-func mulDivUp(a, b, c int64) int64 {
+// scaleUp is incident.Scale rounded up.
+func scaleUp(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	lo, carry := bits.Add64(lo, uint64(c-1), 0)
 	hi += carry
