@@ -70,7 +70,10 @@ func sniff(b []byte) form {
 	case '<':
 		return formPage
 	}
-	if string(b) == "null" || string(b) == "true" || string(b) == "false" {
+	switch string(bytes.TrimSpace(b[:min(len(b), 8)])) {
+	case "null":
+		return formEmpty
+	case "true", "false":
 		return formJSON
 	}
 	for _, field := range [...]string{"data:", "event:", "id:", "retry:", ":"} {

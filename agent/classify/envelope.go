@@ -48,8 +48,8 @@ func (w *walker) root() {
 	case 0:
 		w.cut = true
 	default:
-		w.scalar()
-		w.f.answer = true
+		v := w.scalar()
+		w.f.answer = string(v) != "null"
 	}
 }
 
@@ -141,6 +141,10 @@ func (w *walker) member(in place, raw, key []byte, depth int) {
 	case roleText:
 		if c == '{' && in == inRoot && string(key) == "message" {
 			w.f.answer = w.payload(0) || w.f.answer
+			return
+		}
+		if c == '{' && bytes.HasPrefix(key, []byte("err")) {
+			w.failure(in, raw, key, depth)
 			return
 		}
 		w.more(in, key, depth)

@@ -239,7 +239,7 @@ func (c *counts) number(x int64, before, after []byte) {
 // isRate reports whether what follows a number makes it so many per time.
 func isRate(after []byte) bool {
 	s := strings.ToLower(string(after))
-	for _, start := range [...]string{"requests", "request", "queries", "calls", "api calls", "tokens", "req"} {
+	for _, start := range [...]string{"requests", "request", "queries", "calls", "api calls", "input tokens", "output tokens", "tokens", "req"} {
 		if rest, ok := strings.CutPrefix(s, start); ok {
 			s = strings.TrimLeft(rest, " ")
 			break

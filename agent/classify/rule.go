@@ -21,6 +21,7 @@ type rule struct {
 	pattern *regexp.Regexp
 	finish  []string
 	within  model.Nanos // the told wait is at most this; 0: no condition
+	beyond  model.Nanos // the told wait is at least this; 0: no condition
 
 	class     model.Class
 	dimension model.Dimension // what it counts, whatever the words say
@@ -56,6 +57,9 @@ func (r *rule) matches(e *evidence) (code string, ok bool) {
 		return "", false
 	}
 	if r.within > 0 && (e.wait < 0 || e.wait > r.within) {
+		return "", false
+	}
+	if r.beyond > 0 && e.wait < r.beyond {
 		return "", false
 	}
 	if len(r.codes) > 0 {

@@ -45,6 +45,7 @@ type ruleFile struct {
 	Pattern word   `yaml:"pattern"`
 	Finish  []word `yaml:"finish"`
 	Within  word   `yaml:"within"`
+	Beyond  word   `yaml:"beyond"`
 
 	Class     word `yaml:"class"`
 	Dimension word `yaml:"dimension"`
@@ -185,13 +186,7 @@ func (l *loader) rule(f *ruleFile, family string, version int) rule {
 			l.fault(f.Pattern.line, "pattern: %s", err)
 		}
 	}
-	if f.Within.text != "" {
-		d, err := time.ParseDuration(f.Within.text)
-		if err != nil || d <= 0 {
-			l.fault(f.Within.line, "within %q is not a duration such as 1h", f.Within.text)
-		}
-		r.within = model.Nanos(d)
-	}
+	r.within, r.beyond = l.span(f.Within), l.span(f.Beyond)
 	if len(r.status)+len(r.codes)+len(r.words)+len(r.finish) == 0 && r.pattern == nil {
 		l.fault(f.line, "rule %s has no status, code, words, pattern or finish to go by", full)
 	}
@@ -212,6 +207,17 @@ func (l *loader) measure(f *measureFile) measure {
 		m.classes = append(m.classes, l.class(c, c.line))
 	}
 	return m
+}
+
+func (l *loader) span(w word) model.Nanos {
+	if w.text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(w.text)
+	if err != nil || d <= 0 {
+		l.fault(w.line, "%q is not a duration such as 1h", w.text)
+	}
+	return model.Nanos(d)
 }
 
 func (l *loader) class(w word, line int) model.Class {
