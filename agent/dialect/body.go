@@ -128,6 +128,9 @@ func (r *Rewritten) Reader() io.ReadCloser {
 	return io.NopCloser(io.MultiReader(readers...))
 }
 
+// NewReader is Reader in the form of http.Request.GetBody.
+func (r *Rewritten) NewReader() (io.ReadCloser, error) { return r.Reader(), nil }
+
 // edit replaces raw[start:end].
 type edit struct {
 	start, end int

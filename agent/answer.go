@@ -1,0 +1,211 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"weir/agent/dialect"
+	"weir/model"
+)
+
+// Read implements io.Reader: the answer's body as the client sees it. It asks
+// the provider for more only when the client has taken what there was.
+func (a *attempt) Read(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.taken == len(a.out) {
+		if a.end != nil {
+			return 0, a.end
+		}
+		a.out, a.taken = a.out[:0], 0
+		a.fill()
+	}
+	n := copy(p, a.out[a.taken:])
+	a.taken += n
+	return n, nil
+}
+
+// Close implements io.Closer. It settles the attempt if its end was not seen.
+func (a *attempt) Close() error {
+	a.cancel(errClosed) // ends a Read on its way
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.end == nil {
+		a.finish(errClosed)
+	}
+	a.drop()
+	return nil
+}
+
+// fill reads the next piece of the answer into out.
+func (a *attempt) fill() {
+	pool := &a.x.transport.chunks
+	chunk := pool.Get().(*[chunkSize]byte)
+	defer pool.Put(chunk)
+	n, err := a.resp.Body.Read(chunk[:])
+	if n > 0 {
+		a.take(chunk[:n])
+	}
+	if err != nil {
+		a.finish(err)
+	}
+}
+
+func (a *attempt) take(p []byte) {
+	a.bytes += int64(len(p))
+	if !a.began {
+		a.began = true
+		a.events = isEvents(a.resp, p)
+	}
+	_, _ = a.judge.Write(p)
+	if a.x.body.Stream && !a.token && a.judge.Content() {
+		a.token = true
+		a.permit.FirstToken()
+	}
+	if !a.events {
+		a.out = append(a.out, p...)
+		return
+	}
+	_, _ = a.framer.Write(p)
+	for frame, whole := a.framer.Next(); frame != nil; frame, whole = a.framer.Next() {
+		a.pass(frame, whole)
+	}
+}
+
+// isEvents reports whether an answer is an event stream, by its header or by
+// how it begins.
+func isEvents(r *http.Response, p []byte) bool {
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
+		return true
+	}
+	return r.StatusCode < 300 && (bytes.HasPrefix(p, []byte("data:")) || bytes.HasPrefix(p, []byte("event:")))
+}
+
+// pass passes a frame on, except a chunk that is there only because this side
+// asked for the usage.
+func (a *attempt) pass(frame []byte, whole bool) {
+	a.frames++
+	if whole && !a.x.body.WantsUsage && dialect.UsageOnly(frame) {
+		return
+	}
+	a.out = append(a.out, frame...)
+	if whole && !a.last && a.isLast(frame) {
+		a.last = true
+		if a.timer != nil {
+			a.timer.Stop()
+		}
+		a.timer = time.AfterFunc(linger, func() { a.cancel(errLinger) })
+	}
+}
+
+// isLast reports whether nothing follows a frame.
+func (a *attempt) isLast(frame []byte) bool {
+	switch a.x.dialect {
+	case dialect.Chat, dialect.Completions:
+		data, ok := dialect.Data(frame)
+		return ok && string(data) == "[DONE]"
+	case dialect.Messages, dialect.Responses:
+		return a.judge.Terminal()
+	case dialect.Other, dialect.Embeddings:
+	}
+	return false
+}
+
+// finish takes the end of the answer: io.EOF, or what broke it off.
+func (a *attempt) finish(err error) {
+	broken := err
+	text := ""
+	if errors.Is(err, io.EOF) {
+		broken = nil
+	} else {
+		text = err.Error()
+	}
+	v := a.judge.Close(time.Now(), text)
+	a.end = io.EOF
+	if v.Class == model.ClassOK {
+		a.exposed = true
+	}
+	if a.exposed {
+		a.settle(v, broken)
+	} else {
+		a.judged(v, broken)
+	}
+	ok := a.outcome.Class == model.ClassOK
+	switch {
+	case !a.events && broken != nil && !ok:
+		a.end = fmt.Errorf("read the answer: %w", broken)
+	case a.events && broken == nil && (ok || a.judge.Failed()):
+		a.out = append(a.out, a.framer.Rest()...)
+	case a.events && ok && !a.last && (a.x.dialect == dialect.Chat || a.x.dialect == dialect.Completions):
+		a.out = append(a.out, "data: [DONE]\n\n"...) // broke off after the end, before the mark
+	case a.events && !ok && !a.judge.Failed():
+		a.out = append(a.out, a.brokenOff()...)
+	}
+}
+
+// brokenOff is the frame that tells a client that its stream will not end
+// regularly.
+func (a *attempt) brokenOff() []byte {
+	f := a.fault(a.permit.Channel, "the stream broke off before its end", -1)
+	return f.Frame(a.x.dialect)
+}
+
+// fault is the attempt's failure as a client is told it.
+func (a *attempt) fault(channel, message string, wait time.Duration) *dialect.Fault {
+	o := &a.outcome
+	f := &dialect.Fault{Class: o.Class, Code: o.Code, Message: message, Channel: channel, Wait: wait, Request: a.x.name()}
+	if f.Code == "" {
+		f.Code = codeOf(o.Class)
+	}
+	return f
+}
+
+// failed is the fault that tells of the request's last attempt.
+func (a *attempt) failed(e *FailedError) *dialect.Fault {
+	o := &e.Outcome
+	what := "the provider's answer: " + o.Class.String()
+	if o.Code != "" {
+		what += ", code " + o.Code
+	}
+	if o.Status != 0 {
+		what += fmt.Sprintf(", status %d", o.Status)
+	}
+	if e.Reason != "" {
+		what += "; " + e.Reason
+	}
+	wait := e.Wait
+	if wait <= 0 {
+		wait = o.RetryAfter.Duration()
+	}
+	return a.fault(e.Channel, what, known(wait))
+}
+
+// verbatim reports whether the client should see the provider's refusal
+// itself: its own mistake is told best by who found it.
+func (a *attempt) verbatim() bool {
+	return a.resp != nil && a.resp.StatusCode >= 400 && a.outcome.Class == model.ClassInvalid
+}
+
+// response is the answer with the attempt as its body.
+func (a *attempt) response() *http.Response {
+	h := clientHeader(a.resp.Header)
+	a.x.tell(h)
+	r := a.x.whole(a.resp.StatusCode, h, a.out)
+	if !a.exposed {
+		h.Set("X-Should-Retry", "false")
+		return r
+	}
+	r.Body = a
+	if a.end == nil || a.events {
+		r.ContentLength = -1
+	}
+	if a.events {
+		h.Set("X-Accel-Buffering", "no")
+	}
+	return r
+}

@@ -1,0 +1,257 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"weir/agent/classify"
+	"weir/agent/dialect"
+	"weir/model"
+)
+
+const (
+	// maxHeldStream is how much of a stream is held back at most while its
+	// first content is awaited, in bytes.
+	maxHeldStream = 16 << 10
+	// maxHeldBody is the same of any other body: a longer one passes as it
+	// comes and can no longer be repeated.
+	maxHeldBody = 1 << 20
+	// linger is how long a stream may stay open after its last event.
+	linger = time.Second
+)
+
+// What ends an attempt from this side.
+var (
+	errFirstToken = errors.New("no token of the answer within timeouts.first_token")
+	errDeadline   = errors.New("the attempt's deadline passed")
+	errClosed     = errors.New("the client closed the answer")
+	errLinger     = errors.New("the stream stayed open after its end")
+)
+
+// attempt is one try of an exchange and, once it is exposed, the body of the
+// answer that the client reads.
+type attempt struct {
+	x      *exchange
+	permit *Permit
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	free   context.CancelFunc
+	timer  *time.Timer // first token, then linger
+	sent   time.Time
+	// unwatch ends the watch over an exposed answer that nobody reads.
+	unwatch func() bool
+
+	mu     sync.Mutex // Read and Close may meet
+	resp   *http.Response
+	judge  *classify.Stream
+	framer dialect.Framer
+	events bool // the body is an event stream
+	began  bool // its first bytes came
+	last   bool // the stream's last event was passed on
+	frames int64
+	bytes  int64
+	out    []byte // what the client has not read yet
+	taken  int    // of out
+	end    error  // what follows out
+
+	token   bool // the first token was noted
+	exposed bool // the answer is the client's: nothing is repeated
+	settled bool
+	outcome model.Outcome
+}
+
+// attempt sends the request on a permit's channel and holds the answer back
+// until it is known to be one, or not.
+func (x *exchange) attempt(p *Permit) *attempt {
+	a := &attempt{x: x, permit: p}
+	target := x.transport.client.targets[p.Channel]
+	if target == nil { // a channel of the log that this agent knows no place for
+		a.outcome = model.Outcome{Unsent: true}
+		return a
+	}
+	x.last = p
+	x.attempts++
+	var ctx context.Context
+	ctx, a.cancel = context.WithCancelCause(x.req.Context())
+	a.ctx, a.free = context.WithDeadlineCause(ctx, p.Deadline, errDeadline)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.send(target)
+	if !a.exposed {
+		a.drop()
+	}
+	return a
+}
+
+// send makes the call and reads the answer until it is decided.
+func (a *attempt) send(t *target) {
+	x := a.x
+	timeouts := x.transport.client.Fleet().Timeouts
+	a.sent = time.Now()
+	if x.body.Stream && timeouts.FirstToken > 0 {
+		a.timer = time.AfterFunc(timeouts.FirstToken.Duration(), func() { a.cancel(errFirstToken) })
+	}
+	resp, err := x.transport.pools[a.permit.Channel].RoundTrip(a.request(t))
+	answer := classify.Answer{Provider: x.provider(a.permit.Channel), Stream: x.body.Stream, Now: time.Now()}
+	if err != nil {
+		answer.TransportError = err.Error()
+		a.judged(x.transport.client.cfg.Classifier.Classify(answer), err)
+		return
+	}
+	a.resp = resp
+	answer.Status, answer.Header = resp.StatusCode, resp.Header
+	a.judge = x.transport.client.cfg.Classifier.Stream(answer)
+	a.hold()
+}
+
+// request is the request as the provider gets it.
+func (a *attempt) request(t *target) *http.Request {
+	x := a.x
+	name := ""
+	if ch := x.transport.client.fleet.Load().channels[a.permit.Channel]; ch != nil {
+		name = ch.Model
+	}
+	if name == "" {
+		name = x.body.Model
+	}
+	body := x.body.Rewrite(x.dialect, name, !t.NoStreamUsage)
+	r := &http.Request{
+		Method: http.MethodPost, URL: t.url(x.req.URL.Path, upstreamQuery(x.req.URL.RawQuery)), Host: t.base.Host,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: upstreamHeader(x.req.Header), Body: body.Reader(), ContentLength: body.Size(),
+		GetBody: body.NewReader,
+	}
+	if x.body.Stream {
+		r.Header.Set("Accept-Encoding", "identity") // a compressed stream comes in lumps
+	}
+	if r.Header.Get("User-Agent") == "" {
+		r.Header.Set("User-Agent", "weir")
+	}
+	t.authorize(r.Header, x.dialect, a.sent)
+	return r.WithContext(a.ctx)
+}
+
+func (x *exchange) provider(channel string) string {
+	if ch := x.transport.client.fleet.Load().channels[channel]; ch != nil {
+		return ch.Provider
+	}
+	return ""
+}
+
+// hold reads until the answer may be shown to the client, or has failed.
+func (a *attempt) hold() {
+	for a.end == nil {
+		a.fill()
+		held, most := len(a.out), maxHeldBody
+		if a.events {
+			most = maxHeldStream
+		}
+		switch {
+		case a.end != nil:
+		case a.judge.Failed():
+			v, _ := a.judge.Failure(time.Now())
+			a.judged(v, nil)
+			return
+		case a.x.body.Stream && (a.judge.Content() || a.judge.Terminal()), held > most && a.resp.StatusCode < 300:
+			a.expose()
+			return
+		case held > most: // of a refusal that is enough
+			a.judged(a.judge.Close(time.Now(), ""), nil)
+			return
+		}
+	}
+}
+
+// expose gives the answer to the client.
+func (a *attempt) expose() {
+	a.exposed = true
+	if a.timer != nil && !a.last {
+		a.timer.Stop()
+	}
+	a.unwatch = context.AfterFunc(a.ctx, func() { _ = a.Close() }) // should nobody read on
+}
+
+// judged takes a verdict as the attempt's outcome. err is what broke the
+// attempt off, nil if nothing did.
+func (a *attempt) judged(v classify.Verdict, err error) {
+	if v.Class == model.ClassTransport && err != nil {
+		a.blame(&v)
+	}
+	o := model.Outcome{
+		Class: v.Class, Code: v.Code, Dimension: v.Dimension, RetryAfter: v.RetryAfter, Hints: v.Hints, Rule: v.Rule,
+		In: v.Usage.In, Cached: v.Usage.Cached, Out: v.Usage.Out, UsageKnown: v.Usage.Known, Exposed: a.exposed,
+	}
+	if a.resp != nil {
+		o.Status = uint16(a.resp.StatusCode)
+		if !o.UsageKnown && a.resp.StatusCode < 300 && !v.Class.Refused() && a.bytes > 0 {
+			o.In, o.Out = a.x.body.Input, a.guessOutput()
+		}
+	}
+	a.outcome = o
+}
+
+// blame says whose doing a broken attempt is: the client's, a deadline's that
+// left too little time, or the channel's.
+func (a *attempt) blame(v *classify.Verdict) {
+	cause := context.Cause(a.ctx)
+	switch {
+	case a.x.req.Context().Err() != nil, errors.Is(cause, errClosed):
+		v.Class, v.Rule = model.ClassCanceled, "agent/client-gone@1"
+	case errors.Is(cause, errDeadline):
+		total := a.x.transport.client.Fleet().Timeouts.Total.Duration()
+		if total <= 0 || time.Since(a.sent) < total {
+			v.Class, v.Rule = model.ClassCanceled, "agent/deadline@1"
+		} else {
+			v.Rule = "agent/timeout@1"
+		}
+	case errors.Is(cause, errFirstToken):
+		v.Rule = "agent/first-token@1"
+	}
+}
+
+// The shape of a stream's frame around its text, and of a whole answer, in
+// bytes.
+const (
+	frameOverhead = 180
+	bodyOverhead  = 300
+)
+
+// guessOutput estimates the tokens of the answer so far from its bytes.
+func (a *attempt) guessOutput() model.Tokens {
+	if a.x.body.Output(a.x.dialect, 1) == 0 {
+		return 0
+	}
+	if a.events {
+		return model.Tokens(max(a.frames, (a.bytes-frameOverhead*a.frames)/4))
+	}
+	return model.Tokens(max(1, (a.bytes-bodyOverhead)/4))
+}
+
+// settle ends an exposed attempt, once.
+func (a *attempt) settle(v classify.Verdict, err error) {
+	if a.settled {
+		return
+	}
+	a.settled = true
+	a.judged(v, err)
+	a.permit.Done(a.outcome)
+	a.x.release()
+}
+
+// drop ends what the attempt holds of the network.
+func (a *attempt) drop() {
+	if a.unwatch != nil {
+		a.unwatch()
+	}
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	if a.resp != nil {
+		a.resp.Body.Close()
+	}
+	a.cancel(nil)
+	a.free()
+}

@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"weir/agent/classify"
+	"weir/events"
+	"weir/model"
+)
+
+// Config is what a Client is made from.
+type Config struct {
+	// Agent is the process's id in the fleet, unique and kept over restarts;
+	// see events.CheckAgent.
+	Agent string
+	// Version is the software version, told to the controller.
+	Version string
+	// Mode is the agent's own mode: ModeObserve overrides what the fleet says.
+	Mode model.Mode
+	// Fleet is the configuration of the agent's own file. It serves until the
+	// log brings a newer one.
+	Fleet *model.Config
+	// Upstreams says per channel where calls go. With any, a channel without
+	// one is never used, since nothing else may say where a key is sent.
+	Upstreams map[string]Upstream
+	// Writer takes reports, Inbox brings leases and limits. Without them the
+	// agent works alone, within what each channel sets for that.
+	Writer events.Writer
+	Inbox  events.Inbox
+	// Classifier judges answers; nil means the shipped rules.
+	Classifier *classify.Classifier
+	// Queue bounds the requests that wait; 0 means 1000.
+	Queue int
+	// Spool bounds the reports that wait to be sent, in bytes; 0 means 8 MiB.
+	// Beyond it they are summed up.
+	Spool int
+	// MaxBody bounds a request's body in bytes; 0 means 32 MiB.
+	MaxBody int64
+	// Output is the tokens expected of an answer whose request sets no
+	// bound; 0 means 512.
+	Output model.Tokens
+	// Params are the constants of the gate's local reaction; the zero value
+	// means model.DefaultParams.
+	Params model.Params
+	// Metrics takes the agent's metrics; nil drops them.
+	Metrics *metrics.Set
+	// Log takes trouble with the bus; nil drops it.
+	Log *slog.Logger
+}
+
+// withDefaults returns the configuration with every zero replaced.
+func (c Config) withDefaults() (Config, error) {
+	if c.Queue == 0 {
+		c.Queue = 1000
+	}
+	if c.Spool == 0 {
+		c.Spool = 8 << 20
+	}
+	if c.MaxBody == 0 {
+		c.MaxBody = 32 << 20
+	}
+	if c.Output == 0 {
+		c.Output = 512
+	}
+	if c.Metrics == nil {
+		c.Metrics = metrics.NewSet()
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Fleet == nil {
+		c.Fleet = &model.Config{}
+	}
+	if c.Classifier != nil {
+		return c, nil
+	}
+	var err error
+	if c.Classifier, err = classify.New(); err != nil {
+		return c, fmt.Errorf("load the classifier's rules: %w", err)
+	}
+	return c, nil
+}
+
+func (c Config) check() error {
+	var faults []error
+	if err := events.CheckAgent(c.Agent); err != nil {
+		faults = append(faults, err)
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{{"queue", int64(c.Queue)}, {"spool", int64(c.Spool)}, {"max body", c.MaxBody}, {"output", int64(c.Output)}} {
+		if n.value < 0 {
+			faults = append(faults, fmt.Errorf("%s is %d, want 0 or more", n.name, n.value))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (c Config) gate(boot uint64) model.GateConfig {
+	return model.GateConfig{
+		Agent: c.Agent, Boot: boot, Version: c.Version, Mode: c.Mode, QueueLimit: c.Queue, Params: c.Params,
+		Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+	}
+}
+
+// reachable returns a fleet's configuration without the channels that the
+// agent has no upstream for.
+func (c Config) reachable(fleet *model.Config) *model.Config {
+	if len(c.Upstreams) == 0 {
+		return fleet
+	}
+	out := *fleet
+	out.Channels = nil
+	for _, ch := range fleet.Channels {
+		if _, ok := c.Upstreams[ch.Name]; ok {
+			out.Channels = append(out.Channels, ch)
+		}
+	}
+	out.Routes = make([]model.RouteConfig, len(fleet.Routes))
+	for i, r := range fleet.Routes {
+		out.Routes[i] = r
+		out.Routes[i].Tiers = make([]model.TierConfig, len(r.Tiers))
+		for j, t := range r.Tiers {
+			out.Routes[i].Tiers[j] = t
+			out.Routes[i].Tiers[j].Channels = c.reachableOf(t.Channels)
+		}
+	}
+	return &out
+}
+
+func (c Config) reachableOf(in []model.WeightedChannel) (out []model.WeightedChannel) {
+	for _, ch := range in {
+		if _, ok := c.Upstreams[ch.Channel]; ok {
+			out = append(out, ch)
+		}
+	}
+	return out
+}

@@ -1,0 +1,234 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"weir/agent/dialect"
+	"weir/model"
+)
+
+// The headers a client may set, beside those that tell it what happened.
+const (
+	headerTenant   = "X-Weir-Tenant"
+	headerPriority = "X-Weir-Priority"
+	headerCore     = "X-Weir-Core"
+	headerDeadline = "X-Weir-Deadline-Ms"
+
+	headerRequest  = "X-Weir-Request"
+	headerChannel  = "X-Weir-Channel"
+	headerTier     = "X-Weir-Tier"
+	headerDegraded = "X-Weir-Degraded"
+	headerAttempts = "X-Weir-Attempts"
+	headerQueued   = "X-Weir-Queued-Ms"
+)
+
+// longestDeadline bounds what a client may set.
+const longestDeadline = 24 * time.Hour
+
+// exchange is one client's request on its way.
+type exchange struct {
+	transport *Transport
+	req       *http.Request
+	came      time.Time
+	id        uint64
+	dialect   dialect.Dialect
+	body      *dialect.Body
+	held      int64 // bytes of the body, taken from the quota
+	request   Request
+	attempts  int
+	last      *Permit
+}
+
+// read reads what the request is; the fault is the client's.
+func (x *exchange) read() *dialect.Fault {
+	if x.req.Body != nil {
+		defer x.req.Body.Close()
+	}
+	d, ok := dialect.Of(x.req.URL.Path)
+	x.dialect = d
+	switch {
+	case !ok:
+		return mistake(http.StatusNotFound, "unknown_path", "no such path; calls go to /v1/...")
+	case x.req.Method != http.MethodPost:
+		return mistake(http.StatusMethodNotAllowed, "method_not_allowed", "only POST goes to a model")
+	}
+	raw, fault := x.readBody()
+	if fault != nil {
+		return fault
+	}
+	body, err := dialect.ParseBody(raw)
+	if err != nil {
+		return mistake(http.StatusBadRequest, "invalid_body", err.Error())
+	}
+	x.body = body
+	return x.readRequest()
+}
+
+func (x *exchange) readRequest() *dialect.Fault {
+	f := x.transport.client.fleet.Load()
+	if !f.routes[x.body.Model] {
+		return mistake(http.StatusNotFound, "model_not_found", fmt.Sprintf("no route is named %q; GET /v1/models lists them", x.body.Model))
+	}
+	h := x.req.Header
+	x.request = Request{
+		ID:       x.id,
+		Route:    x.body.Model,
+		Priority: model.PriorityNormal,
+		Core:     h.Get(headerCore) == "true" || h.Get(headerCore) == "1",
+		Tokens:   x.body.Input + x.body.Output(x.dialect, x.transport.client.cfg.Output),
+	}
+	if tenant, ok := f.tenants[h.Get(headerTenant)]; ok {
+		x.request.Tenant, x.request.Priority = tenant.Name, tenant.Priority
+	}
+	if name := h.Get(headerPriority); name != "" {
+		priority, ok := model.ParsePriority(name)
+		if !ok {
+			return mistake(http.StatusBadRequest, "invalid_priority", headerPriority+" is batch, normal or interactive")
+		}
+		x.request.Priority = priority
+	}
+	if ms := h.Get(headerDeadline); ms != "" {
+		n, err := strconv.ParseInt(ms, 10, 64)
+		if err != nil || n <= 0 {
+			return mistake(http.StatusBadRequest, "invalid_deadline", headerDeadline+" is a number of milliseconds above 0")
+		}
+		x.request.Deadline = x.came.Add(time.Duration(min(n, longestDeadline.Milliseconds())) * time.Millisecond)
+	}
+	return nil
+}
+
+// readBody reads the body within its own bound and that of all together.
+func (x *exchange) readBody() ([]byte, *dialect.Fault) {
+	if x.req.Body == nil {
+		return nil, nil
+	}
+	limit := x.transport.client.cfg.MaxBody
+	if x.req.ContentLength > limit {
+		return nil, x.tooLarge()
+	}
+	var buf bytes.Buffer
+	in := io.LimitReader(x.req.Body, limit+1)
+	step := max(x.req.ContentLength+bytes.MinRead, 4<<10)
+	for {
+		step = min(step, 1<<20)
+		if !x.transport.bodies.take(step) {
+			return nil, &dialect.Fault{Class: model.ClassOverloaded, Code: "out_of_memory", Message: "too many large requests at the same time", Wait: time.Second}
+		}
+		x.held += step
+		n, err := io.CopyN(&buf, in, step)
+		switch {
+		case int64(buf.Len()) > limit:
+			return nil, x.tooLarge()
+		case errors.Is(err, io.EOF):
+			return buf.Bytes(), nil
+		case err != nil:
+			return nil, mistake(http.StatusBadRequest, "invalid_body", "the request body broke off")
+		}
+		step = 2 * n
+	}
+}
+
+func (x *exchange) tooLarge() *dialect.Fault {
+	return mistake(http.StatusRequestEntityTooLarge, "request_too_large",
+		fmt.Sprintf("the request body is over %d bytes", x.transport.client.cfg.MaxBody))
+}
+
+// release gives back what the request held.
+func (x *exchange) release() {
+	x.transport.bodies.give(x.held)
+	x.held = 0
+}
+
+// mistake is a fault of the client.
+func mistake(status int, code, message string) *dialect.Fault {
+	return &dialect.Fault{Class: model.ClassInvalid, Status: status, Code: code, Message: message, Wait: -1}
+}
+
+// refuse answers with a fault.
+func (x *exchange) refuse(f *dialect.Fault) *http.Response {
+	h := http.Header{"Content-Type": {"application/json"}}
+	x.tell(h)
+	if f.Channel != "" {
+		h.Set(headerChannel, f.Channel)
+	}
+	f.Request = x.name()
+	status := f.HTTPStatus()
+	h.Set("X-Should-Retry", "false")
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		wait := max(1, math.Ceil(f.Wait.Seconds()))
+		h.Set("Retry-After", strconv.FormatFloat(wait, 'f', 0, 64))
+	}
+	return x.whole(status, h, f.JSON(x.dialect))
+}
+
+// rule answers with a route's fixed answer.
+func (x *exchange) rule(e *RuledError) *http.Response {
+	body, ok := dialect.Answer(x.dialect, x.body.Stream, x.name(), x.body.Model, e.Answer)
+	if !ok {
+		return x.refuse(&dialect.Fault{Class: e.Class, Code: codeOf(e.Class), Message: e.Answer, Wait: -1})
+	}
+	h := http.Header{"Content-Type": {"application/json"}}
+	if x.body.Stream {
+		h.Set("Content-Type", "text/event-stream")
+	}
+	x.tell(h)
+	h.Set(headerTier, strconv.Itoa(e.Tier))
+	h.Set(headerDegraded, "true")
+	h.Del(headerChannel)
+	return x.whole(http.StatusOK, h, body)
+}
+
+// name is the request's id as a client sees it.
+func (x *exchange) name() string { return fmt.Sprintf("%016x", x.id) }
+
+// tell sets the headers that say what happened to the request.
+func (x *exchange) tell(h http.Header) {
+	h.Set(headerRequest, x.name())
+	h.Set(headerAttempts, strconv.Itoa(x.attempts))
+	p := x.last
+	if p == nil {
+		return
+	}
+	h.Set(headerChannel, p.Channel)
+	h.Set(headerTier, strconv.Itoa(p.Tier))
+	h.Set(headerQueued, strconv.FormatInt(p.Queued.Milliseconds(), 10))
+	if p.Degraded {
+		h.Set(headerDegraded, "true")
+	}
+}
+
+// whole is an answer whose body is known.
+func (x *exchange) whole(status int, h http.Header, body []byte) *http.Response {
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), StatusCode: status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h, Request: x.req,
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+}
+
+// codeOf is a machine's word for a refusal that has no code of a provider.
+func codeOf(c model.Class) string {
+	switch c {
+	case model.ClassRateLimited:
+		return "rate_limit_exceeded"
+	case model.ClassOverloaded:
+		return "overloaded"
+	case model.ClassQuotaExhausted:
+		return "insufficient_quota"
+	case model.ClassAuth:
+		return "channel_misconfigured"
+	case model.ClassInvalid:
+		return "invalid_request"
+	case model.ClassTransport:
+		return "upstream_unreachable"
+	case model.ClassOK, model.ClassCanceled:
+	}
+	return "unavailable"
+}

@@ -1,0 +1,248 @@
+package agent
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"weir/model"
+)
+
+// Request is what a caller wants to send.
+type Request struct {
+	// ID is the id that all attempts share; 0 draws one.
+	ID uint64
+	// Route is the model name asked for, Tenant who asks.
+	Route, Tenant string
+	Priority      model.Priority
+	// Core marks work that waits rather than take a lesser tier.
+	Core bool
+	// Capability is what the request needs of a tier, empty for nothing
+	// special.
+	Capability string
+	// Tokens is the estimate of input and output together; 0 means unknown
+	// and counts as 1.
+	Tokens model.Tokens
+	// Deadline is when it must have ended. The zero time leaves it to the
+	// context and the fleet's retry.total.
+	Deadline time.Time
+}
+
+// Permit allows one attempt on one channel. It is settled by Done or Next,
+// once; what comes later changes nothing.
+type Permit struct {
+	// Request is the id that all attempts of the request share.
+	Request uint64
+	// Channel is where to send it; Tier the tier of the route, 0 for the main
+	// one; Try the number of the attempt, from 1.
+	Channel string
+	Tier    int
+	Try     int
+	// Degraded is set when the tier is not the first that fits.
+	Degraded bool
+	// Queued is how long the request has waited over all its attempts.
+	Queued time.Duration
+	// Deadline is when the attempt must have ended.
+	Deadline time.Time
+
+	client *Client
+	id     uint64
+	route  string
+	began  model.Nanos // when the request came
+	ended  atomic.Bool
+}
+
+// Acquire asks for a permit and waits for it as long as the request may. It
+// returns *RefusedError or *RuledError when there is none to be had, and
+// ctx's error when the caller gave up.
+func (c *Client) Acquire(ctx context.Context, r Request) (*Permit, error) {
+	now := c.now()
+	for r.ID == 0 {
+		r.ID = rand.Uint64()
+	}
+	ask := model.Ask{
+		Request: r.ID, Route: r.Route, Tenant: r.Tenant, Priority: r.Priority, Core: r.Core,
+		Capability: r.Capability, Tokens: max(1, r.Tokens), Deadline: c.deadline(ctx, r.Deadline),
+	}
+	c.mu.Lock()
+	reply := c.gate.Ask(now, ask)
+	wait := c.queued(&reply)
+	c.alarm()
+	c.mu.Unlock()
+	p := &Permit{client: c, route: r.Route, began: now, Request: r.ID}
+	return p.admit(ctx, reply, wait)
+}
+
+// deadline returns the earlier of two deadlines, 0 for none.
+func (c *Client) deadline(ctx context.Context, at time.Time) model.Nanos {
+	if d, ok := ctx.Deadline(); ok && (at.IsZero() || d.Before(at)) {
+		at = d
+	}
+	if at.IsZero() {
+		return 0
+	}
+	return max(1, c.nanos(at))
+}
+
+// queued returns where the reply on a waiting ticket will come, nil when r is
+// the last one. c.mu is held.
+func (c *Client) queued(r *model.Reply) chan model.Reply {
+	if r.Kind != model.ReplyQueued {
+		return nil
+	}
+	wait := make(chan model.Reply, 1)
+	c.waiting[r.Ticket] = wait
+	return wait
+}
+
+// admit makes p the permit of the request's next attempt, if need be after a
+// wait for it.
+func (p *Permit) admit(ctx context.Context, r model.Reply, wait chan model.Reply) (*Permit, error) {
+	c := p.client
+	if wait != nil {
+		var err error
+		if r, err = c.await(ctx, r.Ticket, wait); err != nil {
+			c.ended(p.route, "canceled", c.now()-p.began)
+			return nil, err
+		}
+	}
+	if r.Kind != model.ReplyAdmitted {
+		outcome := "refused"
+		if r.Kind == model.ReplyRule {
+			outcome = "ruled"
+		}
+		c.ended(p.route, outcome, c.now()-p.began)
+		return nil, refused(&r)
+	}
+	g := &r.Permit
+	p.id, p.Channel, p.Tier, p.Try, p.Degraded = g.ID, g.Channel, int(g.Tier), int(g.Try), g.Degraded
+	p.Queued += g.Queued.Duration()
+	p.Deadline = c.instant(g.Deadline)
+	c.meter.waits.Update(g.Queued.Duration().Seconds())
+	return p, nil
+}
+
+// await waits for the reply on a ticket. When ctx ends first, the request
+// leaves the queue.
+func (c *Client) await(ctx context.Context, t model.Ticket, wait chan model.Reply) (model.Reply, error) {
+	select {
+	case r := <-wait:
+		return r, nil
+	case <-ctx.Done():
+	}
+	now := c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.waiting[t]; ok {
+		delete(c.waiting, t)
+		c.gate.Leave(now, t)
+	} else if r := <-wait; r.Kind == model.ReplyAdmitted {
+		c.gate.Done(now, r.Permit.ID, model.Outcome{Unsent: true})
+	}
+	c.after(now)
+	return model.Reply{}, context.Cause(ctx)
+}
+
+// Accepted notes that the provider surely took the attempt: the first byte of
+// its answer was seen.
+func (p *Permit) Accepted() {
+	c := p.client
+	now := c.now()
+	c.mu.Lock()
+	c.gate.Accepted(now, p.id)
+	c.mu.Unlock()
+}
+
+// FirstToken notes the first token of a streamed answer.
+func (p *Permit) FirstToken() {
+	c := p.client
+	now := c.now()
+	c.mu.Lock()
+	c.gate.FirstToken(now, p.id)
+	c.mu.Unlock()
+}
+
+// Done settles the attempt and ends the request, whatever the outcome.
+func (p *Permit) Done(o model.Outcome) {
+	if !p.ended.CompareAndSwap(false, true) {
+		return
+	}
+	c := p.client
+	now := c.now()
+	c.mu.Lock()
+	next := c.gate.Done(now, p.id, o)
+	if next.Kind == model.NextRetry {
+		c.gate.Leave(now, next.Ticket)
+	}
+	c.after(now)
+	c.mu.Unlock()
+	p.finish(now, &o)
+}
+
+// Next settles the attempt and, where the request may be tried again, waits
+// for its next turn and returns that permit. Without one the request has
+// ended: the error is nil after success, else *FailedError, *RefusedError,
+// *RuledError, or ctx's.
+func (p *Permit) Next(ctx context.Context, o model.Outcome) (*Permit, error) {
+	if !p.ended.CompareAndSwap(false, true) {
+		return nil, nil
+	}
+	c := p.client
+	now := c.now()
+	c.mu.Lock()
+	next := c.gate.Done(now, p.id, o)
+	again := model.Reply{Kind: model.ReplyQueued, Ticket: next.Ticket}
+	var wait chan model.Reply
+	if next.Kind == model.NextRetry {
+		wait = c.queued(&again)
+	}
+	c.after(now)
+	c.mu.Unlock()
+	switch next.Kind {
+	case model.NextRetry:
+		p2 := &Permit{client: c, route: p.route, began: p.began, Request: p.Request, Queued: p.Queued}
+		return p2.admit(ctx, again, wait)
+	case model.NextRule:
+		c.ended(p.route, "ruled", now-p.began)
+		return nil, &RuledError{Answer: next.Answer, Tier: int(next.Tier), Class: next.Class, Reason: next.Reason}
+	case model.NextFinished, model.NextGiveUp:
+	}
+	p.finish(now, &o)
+	if o.Class == model.ClassOK {
+		return nil, nil
+	}
+	return nil, &FailedError{Outcome: o, Channel: p.Channel, Wait: next.Wait.Duration(), Reason: next.Reason}
+}
+
+func (p *Permit) finish(now model.Nanos, o *model.Outcome) {
+	outcome := o.Class.String()
+	if o.Unsent {
+		outcome = "unsent"
+	}
+	p.client.ended(p.route, outcome, now-p.began)
+}
+
+// Do makes a request: it calls f for each attempt, with a context that ends
+// with the attempt's deadline, until one succeeds or none is allowed. The
+// error is nil after success; else it is as that of Acquire and Permit.Next.
+func (c *Client) Do(ctx context.Context, r Request, f func(ctx context.Context, p *Permit) model.Outcome) error {
+	p, err := c.Acquire(ctx, r)
+	for err == nil && p != nil {
+		p, err = p.Next(ctx, call(ctx, p, f))
+	}
+	return err
+}
+
+// call runs f. A panic settles the attempt and goes on.
+func call(ctx context.Context, p *Permit, f func(ctx context.Context, p *Permit) model.Outcome) model.Outcome {
+	defer func() {
+		if v := recover(); v != nil {
+			p.Done(model.Outcome{Class: model.ClassCanceled})
+			panic(v)
+		}
+	}()
+	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
+	defer cancel()
+	return f(ctx, p)
+}

@@ -1,0 +1,100 @@
+package proxy
+
+import (
+	"net/http"
+	"slices"
+
+	"weir/model"
+)
+
+// modelEntry is a route in the shape of a model.
+type modelEntry struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+	Type    string `json:"type"`
+	Name    string `json:"display_name"`
+}
+
+func entry(route string) modelEntry {
+	return modelEntry{ID: route, Object: "model", OwnedBy: "weir", Type: "model", Name: route}
+}
+
+// models lists the routes.
+func (p *Proxy) models(w http.ResponseWriter, _ *http.Request) {
+	list := []modelEntry{}
+	for _, r := range p.client.Fleet().Routes {
+		list = append(list, entry(r.Name))
+	}
+	writeJSON(w, struct {
+		Object string       `json:"object"`
+		Data   []modelEntry `json:"data"`
+		More   bool         `json:"has_more"`
+	}{"list", list, false})
+}
+
+// model shows one route.
+func (p *Proxy) model(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	if !slices.ContainsFunc(p.client.Fleet().Routes, func(c model.RouteConfig) bool { return c.Name == name }) {
+		write(w, r, fault(http.StatusNotFound, "model_not_found", "no route has that name"))
+		return
+	}
+	writeJSON(w, entry(name))
+}
+
+// queuePage is how the agent stands.
+type queuePage struct {
+	Mode    string `json:"mode"`
+	Alone   bool   `json:"alone"`
+	Waiting int    `json:"waiting"`
+	Backoff int    `json:"backoff"`
+	Running int    `json:"running"`
+
+	Routes   []routeState   `json:"routes"`
+	Channels []channelState `json:"channels"`
+}
+
+type routeState struct {
+	Route       string  `json:"route"`
+	Batch       int     `json:"batch"`
+	Normal      int     `json:"normal"`
+	Interactive int     `json:"interactive"`
+	PaceS       float64 `json:"pace_s"`
+}
+
+type channelState struct {
+	Channel  string  `json:"channel"`
+	Mode     string  `json:"mode"`
+	Breaker  string  `json:"breaker"`
+	Slots    int64   `json:"slots"`
+	InFlight int64   `json:"in_flight"`
+	Held     int64   `json:"held"`
+	Queued   int64   `json:"queued"`
+	WaitS    float64 `json:"wait_s"`
+	Reason   string  `json:"reason"`
+}
+
+// queue shows what waits and why.
+func (p *Proxy) queue(w http.ResponseWriter, _ *http.Request) {
+	var v model.GateView
+	p.client.View(&v)
+	page := queuePage{
+		Mode: v.Mode.String(), Alone: v.Alone, Waiting: v.Waiting, Backoff: v.Backoff, Running: v.Running,
+		Routes: []routeState{}, Channels: []channelState{},
+	}
+	for _, q := range v.Queues {
+		page.Routes = append(page.Routes, routeState{
+			Route: q.Route, Batch: q.Waiting[model.PriorityBatch], Normal: q.Waiting[model.PriorityNormal],
+			Interactive: q.Waiting[model.PriorityInteractive], PaceS: q.Pace.Duration().Seconds(),
+		})
+	}
+	for _, c := range v.Channels {
+		page.Channels = append(page.Channels, channelState{
+			Channel: c.Channel, Mode: c.Mode.String(), Breaker: c.Breaker.String(), Slots: c.Share, InFlight: c.InFlight,
+			Held: c.Held, Queued: c.Queued, WaitS: c.Wait.Duration().Seconds(), Reason: c.Reason,
+		})
+	}
+	writeJSON(w, page)
+}

@@ -1,0 +1,211 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"weir/agent"
+	"weir/agent/dialect"
+	"weir/model"
+)
+
+// readTimeout bounds the reading of a request's body, writeStall one write to
+// a client that does not read: it must not keep a provider's slot.
+const (
+	readTimeout = 60 * time.Second
+	writeStall  = 60 * time.Second
+)
+
+// copySize is the most that is passed on at once, in bytes.
+const copySize = 32 << 10
+
+// Proxy is the sidecar's http.Handler.
+type Proxy struct {
+	client *agent.Client
+	calls  http.RoundTripper
+	set    *metrics.Set
+	keys   atomic.Pointer[Keys]
+	mux    *http.ServeMux
+}
+
+// New returns a proxy that makes its calls through client and shows the
+// metrics of set at /metrics.
+func New(client *agent.Client, set *metrics.Set) *Proxy {
+	p := &Proxy{client: client, calls: client.Transport(), set: set, mux: http.NewServeMux()}
+	p.mux.HandleFunc("GET /healthz", p.health)
+	p.mux.HandleFunc("GET /metrics", p.metrics)
+	p.mux.HandleFunc("GET /weir/queue", p.guarded(p.queue))
+	p.mux.HandleFunc("GET /v1/models", p.guarded(p.models))
+	p.mux.HandleFunc("GET /v1/models/{name...}", p.guarded(p.model))
+	p.mux.HandleFunc("/v1/", p.guarded(p.call))
+	p.mux.HandleFunc("/", p.unknown)
+	return p
+}
+
+// SetKeys replaces the keys; nil lets every client on this machine in.
+func (p *Proxy) SetKeys(k Keys) {
+	if k == nil {
+		p.keys.Store(nil)
+		return
+	}
+	p.keys.Store(&k)
+}
+
+// ServeHTTP implements http.Handler.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != r.URL.EscapedPath() { // no second spelling of a path
+		p.unknown(w, r)
+		return
+	}
+	p.mux.ServeHTTP(w, r)
+}
+
+// guarded lets only requests in that may use the proxy, and binds what they
+// claim to what their key allows.
+func (p *Proxy) guarded(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if fault := p.admit(r); fault != nil {
+			write(w, r, fault)
+			return
+		}
+		next(w, r)
+	}
+}
+
+func (p *Proxy) admit(r *http.Request) *dialect.Fault {
+	keys := p.keys.Load()
+	if keys == nil {
+		// A browser names the page that asks. A page has no business here:
+		// what it sends blindly to loopback would be paid by the channel.
+		if r.Header.Get("Origin") != "" || crossSite(r.Header.Get("Sec-Fetch-Site")) {
+			return fault(http.StatusForbidden, "forbidden_origin", "calls of web pages are not served without client keys")
+		}
+		return nil
+	}
+	c, ok := keys.client(r.Header)
+	if !ok {
+		return fault(http.StatusUnauthorized, "invalid_api_key", "no client has this key")
+	}
+	if c.Tenant != "" {
+		r.Header.Set("X-Weir-Tenant", c.Tenant)
+	}
+	asked, ok := model.ParsePriority(r.Header.Get("X-Weir-Priority"))
+	if r.Header.Get("X-Weir-Priority") == "" {
+		asked = p.usual(r.Header.Get("X-Weir-Tenant"))
+	}
+	if ok {
+		r.Header.Set("X-Weir-Priority", min(asked, c.Priority).String())
+	}
+	return nil
+}
+
+// usual is the priority of a tenant that asks for none.
+func (p *Proxy) usual(tenant string) model.Priority {
+	for _, t := range p.client.Fleet().Tenants {
+		if t.Name == tenant {
+			return t.Priority
+		}
+	}
+	return model.PriorityNormal
+}
+
+func crossSite(site string) bool { return site != "" && site != "none" && site != "same-origin" }
+
+// call passes a request through the transport.
+func (p *Proxy) call(w http.ResponseWriter, r *http.Request) {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(readTimeout)) // not every writer has deadlines
+	r.Body = &lifting{ReadCloser: r.Body, lift: func() { _ = rc.SetReadDeadline(time.Time{}) }}
+	resp, err := p.calls.RoundTrip(r)
+	if err != nil {
+		panic(http.ErrAbortHandler) // the client is gone
+	}
+	defer resp.Body.Close()
+	h := w.Header()
+	for name, values := range resp.Header {
+		h[name] = values
+	}
+	if resp.ContentLength >= 0 {
+		h.Set("Content-Length", strconv.FormatInt(resp.ContentLength, 10))
+	}
+	w.WriteHeader(resp.StatusCode)
+	if err := pass(r.Context(), w, rc, resp.Body); err != nil {
+		panic(http.ErrAbortHandler) // the client must not take a part for the whole
+	}
+}
+
+// lifting calls lift once the body was read or closed.
+type lifting struct {
+	io.ReadCloser
+	lift func()
+}
+
+// Close implements io.Closer.
+func (l *lifting) Close() error {
+	l.lift()
+	return l.ReadCloser.Close()
+}
+
+// pass copies an answer as it comes.
+func pass(ctx context.Context, w io.Writer, rc *http.ResponseController, body io.Reader) error {
+	buf := make([]byte, copySize)
+	for {
+		n, err := body.Read(buf)
+		if n > 0 {
+			_ = rc.SetWriteDeadline(time.Now().Add(writeStall))
+			if _, err := w.Write(buf[:n]); err != nil {
+				return err
+			}
+			if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *Proxy) health(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+func (p *Proxy) metrics(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	p.set.WritePrometheus(w)
+}
+
+func (p *Proxy) unknown(w http.ResponseWriter, r *http.Request) {
+	write(w, r, fault(http.StatusNotFound, "unknown_path", "no such path; calls go to /v1/..."))
+}
+
+func fault(status int, code, message string) *dialect.Fault {
+	return &dialect.Fault{Class: model.ClassInvalid, Status: status, Code: code, Message: message, Wait: -1}
+}
+
+func write(w http.ResponseWriter, r *http.Request, f *dialect.Fault) {
+	d, _ := dialect.Of(r.URL.Path)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Should-Retry", "false")
+	w.WriteHeader(f.HTTPStatus())
+	_, _ = w.Write(f.JSON(d))
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // the client is gone
+}

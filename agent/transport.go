@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/agent/dialect"
+)
+
+// Transport is an http.RoundTripper that does whole calls under the client's
+// control: it picks the channel, waits for a permit, sends, judges the answer
+// and repeats where that is allowed. The URL's path, from /v1/ on, says which
+// API is spoken; its host means nothing, for the channel's upstream decides.
+//
+// A request's X-Weir-Tenant, -Priority, -Core and -Deadline-Ms are read. The
+// answer carries X-Weir-Request, -Channel, -Tier, -Degraded, -Attempts and
+// -Queued-Ms. A request that got no answer gets a made one, in the shape of
+// its API, with status 429 or 503; an error is returned only when the request's
+// context ended.
+//
+// An answer is held back until it is known to be one: a stream until its
+// first event with content, any other body until its end, both bounded. From
+// then on it passes as it comes and nothing is repeated; the attempt is
+// settled when its body ends or is closed.
+type Transport struct {
+	client *Client
+	pools  map[string]*http.Transport // by channel
+	bodies quota
+	chunks sync.Pool
+}
+
+const (
+	// idleConns is how many idle connections to one upstream are kept. A
+	// channel's window is rarely larger, and dialling anew costs a round trip
+	// or three.
+	idleConns = 256
+	// idleTimeout is below what common load balancers keep.
+	idleTimeout = 55 * time.Second
+	// connectTimeout bounds a dial where the fleet sets nothing.
+	connectTimeout = 5 * time.Second
+	tlsTimeout     = 5 * time.Second
+	// maxAnswerHeader bounds an answer's header in bytes.
+	maxAnswerHeader = 256 << 10
+	// chunkSize is the most that is read of an answer at once.
+	chunkSize = 32 << 10
+	// leastBodies is the least room for all requests' bodies together, in
+	// bytes.
+	leastBodies = 256 << 20
+)
+
+// Transport returns a transport for the client's upstreams.
+func (c *Client) Transport() *Transport {
+	t := &Transport{client: c, pools: make(map[string]*http.Transport, len(c.targets))}
+	t.bodies.limit = max(leastBodies, 4*c.cfg.MaxBody)
+	t.chunks.New = func() any { return new([chunkSize]byte) }
+	for name := range c.targets {
+		t.pools[name] = c.pool()
+	}
+	return t
+}
+
+// pool returns the connections of one channel. Redirects are not followed: an
+// http.Transport never does.
+func (c *Client) pool() *http.Transport {
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			timeout := c.Fleet().Timeouts.Connect.Duration()
+			if timeout <= 0 {
+				timeout = connectTimeout
+			}
+			d := net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second}
+			return d.DialContext(ctx, network, addr)
+		},
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    tlsTimeout,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConnsPerHost:    idleConns,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxAnswerHeader,
+		WriteBufferSize:        16 << 10,
+		ReadBufferSize:         16 << 10,
+	}
+}
+
+// CloseIdleConnections closes the connections that no call uses.
+func (t *Transport) CloseIdleConnections() {
+	for _, p := range t.pools {
+		p.CloseIdleConnections()
+	}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := &exchange{transport: t, req: req, came: time.Now(), id: rand.Uint64()}
+	if fault := x.read(); fault != nil {
+		x.release()
+		return x.refuse(fault), nil
+	}
+	p, err := t.client.Acquire(req.Context(), x.request)
+	var last *attempt
+	for err == nil {
+		last = x.attempt(p)
+		if last.exposed {
+			return last.response(), nil
+		}
+		p, err = p.Next(req.Context(), last.outcome)
+	}
+	x.release()
+	return x.failed(err, last)
+}
+
+// failed answers a request that no attempt answered.
+func (x *exchange) failed(err error, last *attempt) (*http.Response, error) {
+	var refusal *RefusedError
+	var failure *FailedError
+	var ruled *RuledError
+	switch {
+	case errors.As(err, &refusal):
+		return x.refuse(&dialect.Fault{
+			Class: refusal.Class, Code: codeOf(refusal.Class), Message: refusal.Reason,
+			Channel: refusal.Channel, Wait: known(refusal.Wait), Position: refusal.Position,
+		}), nil
+	case errors.As(err, &failure):
+		if last.verbatim() {
+			return last.response(), nil
+		}
+		return x.refuse(last.failed(failure)), nil
+	case errors.As(err, &ruled):
+		return x.rule(ruled), nil
+	}
+	return nil, err
+}
+
+// known returns a wait for a fault, where unknown is negative.
+func known(wait time.Duration) time.Duration {
+	if wait <= 0 {
+		return -1
+	}
+	return wait
+}
+
+// quota bounds the bytes that many hold together.
+type quota struct {
+	limit int64
+	used  atomic.Int64
+}
+
+// take takes n bytes; it reports whether there was room.
+func (q *quota) take(n int64) bool {
+	if q.used.Add(n) > q.limit {
+		q.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (q *quota) give(n int64) { q.used.Add(-n) }
