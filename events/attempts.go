@@ -30,7 +30,7 @@ const (
 	hasQueued              // not 0
 	hasFirst               // not 0
 	hasCached              // not 0
-	wideID                 // the id has eight bytes, not a difference
+	wideID                 // the id has eight bytes, its difference would have more
 	hasMore                // a byte with the bits below follows
 	unused                 // this bit and those above it
 )
@@ -52,10 +52,6 @@ const (
 	usageKnown    = 1 << 6
 	degraded      = 1 << 7
 )
-
-// narrow is the width in bits up to which a request id is written as the
-// difference from the last one: eight bytes of seven bits.
-const narrow = 56
 
 // before stands before the first attempt of a report.
 func before() model.Attempt { return model.Attempt{Status: 200} }

@@ -1,7 +1,9 @@
 package events
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 
 	"weir/model"
 )
@@ -234,19 +236,34 @@ func (r *reader) octet() byte {
 	return c
 }
 
+// uvarint reads a number. The usual one, up to eight bytes and not at the very
+// end, is taken from one word: its last byte is the first without the highest
+// bit, and the seven bits of each are moved together in three steps.
 func (r *reader) uvarint() uint64 {
-	if r.off < len(r.data) {
-		if c := r.data[r.off]; c < 0x80 {
-			r.off++
-			return uint64(c)
-		}
+	const high = 0x8080808080808080
+	if r.off+8 > len(r.data) {
+		return r.slowUvarint()
 	}
-	return r.longUvarint()
+	x := binary.LittleEndian.Uint64(r.data[r.off:])
+	if x&0x80 == 0 {
+		r.off++
+		return x & 0x7f
+	}
+	stop := ^x & high
+	n := bits.TrailingZeros64(stop) / 8
+	x &= (stop ^ (stop - 1)) &^ high
+	if stop == 0 || x>>(8*n) == 0 {
+		return r.slowUvarint()
+	}
+	r.off += n + 1
+	x = x&0x007f007f007f007f | x&0x7f007f007f007f00>>1
+	x = x&0x00003fff00003fff | x&0x3fff00003fff0000>>2
+	return x&0x000000000fffffff | x&0x0fffffff00000000>>4
 }
 
-// longUvarint reads a number of two bytes and more. Only the shortest form of
-// a number is taken, so that there is one encoding of each.
-func (r *reader) longUvarint() uint64 {
+// slowUvarint reads a number byte by byte. Only the shortest form of a number
+// is taken, so that there is one encoding of each.
+func (r *reader) slowUvarint() uint64 {
 	var v uint64
 	for i, c := range r.data[r.off:] {
 		if i == 9 && c > 1 {

@@ -1,6 +1,8 @@
 package events
 
-import "weir/model"
+import (
+	"weir/model"
+)
 
 // Limits of what is encoded. What is longer is cut by the encoder and refused
 // by the decoder.
@@ -10,7 +12,8 @@ const (
 	maxText   = 4096 // what people write: why, a fixed answer
 )
 
-// appendUvarint appends v, seven bits a byte, lowest first.
+// appendUvarint appends v, seven bits a byte, lowest first, the highest bit of
+// each byte but the last set.
 func appendUvarint(b []byte, v uint64) []byte {
 	for v >= 0x80 {
 		b = append(b, byte(v)|0x80)
@@ -18,6 +21,9 @@ func appendUvarint(b []byte, v uint64) []byte {
 	}
 	return append(b, byte(v))
 }
+
+// narrow is the width in bits up to which a number takes at most eight bytes.
+const narrow = 56
 
 // appendCount appends a number that cannot be negative; a negative one is
 // written as 0.

@@ -22,6 +22,8 @@ type Entry struct {
 type Info struct {
 	// First and Last are the sequences held; Last is First-1 in an empty log.
 	First, Last uint64
+	// Missing counts the entries between them that the log knows it lost.
+	Missing uint64
 	// Created is when the log was made, in Unix nanoseconds; another value
 	// means another log.
 	Created model.Nanos
@@ -65,6 +67,16 @@ type Log interface {
 	Trim(ctx context.Context, before uint64) error
 }
 
+// Loader is a Log into which another log's entries can be put, as when a
+// journal is restored.
+type Loader interface {
+	Log
+	// Load stores an entry with its subject at its sequence, which must be
+	// the log's next: ErrConflict says that it is not. Whether its time is
+	// kept is up to the implementation.
+	Load(ctx context.Context, e Entry) error
+}
+
 // Reader delivers entries in order. It is used by one goroutine.
 type Reader interface {
 	// Next waits for the next entry. It returns ctx's error when that ends
@@ -84,12 +96,16 @@ type Writer interface {
 }
 
 // Outbox is how a controller tells the fleet. What it sends replaces what was
-// sent before, and late joiners get the latest. Calls with a term lower than
-// one seen are refused with ErrConflict.
+// sent before, and late joiners get the latest. PutTerm comes first, then a
+// full set of limits; once a later term was announced, by whomever, every call
+// is refused with ErrConflict, and so is one of another term than announced.
+// Each call returns when the bus has stored what was said, so a caller that
+// must not wait calls from a goroutine of its own. Calls may come from several.
 type Outbox interface {
 	// PutTerm announces a leader; it fences every later call by its term.
 	PutTerm(ctx context.Context, t *model.TermNotice) error
 	// PutLimits tells all agents; full is set when it holds every channel.
+	// What else changed since the last full set is sent along, see Board.
 	PutLimits(ctx context.Context, l *model.LimitSet, full bool) error
 	// PutLease tells one agent.
 	PutLease(ctx context.Context, l *model.Lease) error
@@ -97,8 +113,10 @@ type Outbox interface {
 	PutConfig(ctx context.Context, seq uint64, c *model.Config) error
 }
 
-// Handler takes what a controller tells. Calls come one at a time, and may
-// repeat or lag: the receiver compares term and revision.
+// Handler takes what a controller tells; nil functions are left out. Calls
+// come one at a time, and may repeat or lag: the receiver compares term and
+// revision. A full set of limits is not marked as such: a channel that is not
+// in a message stays as it was.
 type Handler struct {
 	Term   func(*model.TermNotice)
 	Limits func(*model.LimitSet)

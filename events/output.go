@@ -272,3 +272,35 @@ func decodeOutput(data []byte, kind byte, read func(*reader)) error {
 	}
 	return nil
 }
+
+// Deliver decodes an output and calls the handler for its kind, if there is
+// one. An output of a kind this version does not know is left out.
+func Deliver(data []byte, h Handler) error {
+	if len(data) < 2 {
+		_, err := DecodeTerm(data)
+		return err
+	}
+	switch data[1] {
+	case outputLimits:
+		return deliver(data, DecodeLimits, h.Limits)
+	case outputLease:
+		return deliver(data, DecodeLease, h.Lease)
+	case outputTerm:
+		return deliver(data, DecodeTerm, h.Term)
+	case outputConfig:
+		seq, c, err := DecodeConfig(data)
+		if err == nil && h.Config != nil {
+			h.Config(seq, c)
+		}
+		return err
+	}
+	return nil
+}
+
+func deliver[T any](data []byte, decode func([]byte) (T, error), to func(T)) error {
+	v, err := decode(data)
+	if err == nil && to != nil {
+		to(v)
+	}
+	return err
+}
