@@ -19,6 +19,9 @@ type Position struct {
 	CRC uint32
 	// Created is when the log was made, in Unix nanoseconds.
 	Created model.Nanos
+	// File is the Checksum of the configuration file that was last put into
+	// the log; 0 when none was.
+	File uint32
 	// Owed is why the log still needs a rebase from this state; empty when
 	// it needs none. At most 256 bytes are kept.
 	Owed string
@@ -35,11 +38,12 @@ func (p Position) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, uint64(p.Time))
 	b = binary.BigEndian.AppendUint32(b, p.CRC)
 	b = binary.BigEndian.AppendUint64(b, uint64(p.Created))
+	b = binary.BigEndian.AppendUint32(b, p.File)
 	return append(b, p.Owed[:min(len(p.Owed), maxOwed)]...)
 }
 
 // positionSize is the length of a position without Owed.
-const positionSize = 8 + 8 + 4 + 8
+const positionSize = 8 + 8 + 4 + 8 + 4
 
 func decodePosition(b []byte) (Position, error) {
 	if len(b) < positionSize {
@@ -50,6 +54,7 @@ func decodePosition(b []byte) (Position, error) {
 		Time:    model.Nanos(binary.BigEndian.Uint64(b[8:])),
 		CRC:     binary.BigEndian.Uint32(b[16:]),
 		Created: model.Nanos(binary.BigEndian.Uint64(b[20:])),
+		File:    binary.BigEndian.Uint32(b[28:]),
 		Owed:    string(b[positionSize:]),
 	}, nil
 }

@@ -1,0 +1,248 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// NATSOptions size the embedded NATS server.
+type NATSOptions struct {
+	// Store is the folder of its streams. It is locked: nats-server itself
+	// lets two processes write into one folder and lose messages.
+	Store string
+	// Listen is host:port for agents of other processes, with port 0 for any
+	// free one; empty means that only this process connects.
+	Listen string
+	// Token is what every client must show; empty means none, and then only a
+	// loopback address is listened on.
+	Token string
+	// SyncAlways puts every message on disk before it is acknowledged. Without
+	// it the disk has everything after a second, which a crash of the process
+	// does not notice and a power cut does.
+	SyncAlways bool
+	// MaxStore bounds the disk it uses, in bytes; 0 means 16 GiB. It should
+	// stay well under what the disk has free.
+	MaxStore int64
+	// Logger hears of trouble; nil means nobody does.
+	Logger *slog.Logger
+}
+
+// The bounds of the embedded server.
+const (
+	// natsMaxPending bounds what waits for one connection: a reader's pull of
+	// one megabyte fits many times, a stuck agent holds no more than this.
+	natsMaxPending = 16 << 20
+	// natsStart is how long recovery of the streams may take: about a second
+	// per million messages.
+	natsStart = 2 * time.Minute
+)
+
+// NATS is a NATS server with JetStream in this process. Close frees it.
+type NATS struct {
+	server *server.Server
+	token  string
+	lock   *pebble.Lock
+}
+
+// StartNATS starts a server and waits until it takes connections. Its errors
+// are one line: a folder in use, an address in use, a server that cannot start.
+func StartNATS(o NATSOptions) (*NATS, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	options, err := o.server()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Store, 0o700); err != nil {
+		return nil, fmt.Errorf("make nats store %s: %w", o.Store, err)
+	}
+	lock, err := pebble.LockDirectory(o.Store, vfs.Default)
+	if err != nil {
+		return nil, fmt.Errorf("open nats store %s: it is in use by another process (%w)", o.Store, err)
+	}
+	s, err := run(options, o.Logger)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start nats: %w", err), lock.Close())
+	}
+	return &NATS{server: s, token: o.Token, lock: lock}, nil
+}
+
+// server turns the options into nats-server's.
+func (o *NATSOptions) server() (*server.Options, error) {
+	if o.MaxStore <= 0 {
+		o.MaxStore = 16 << 30
+	}
+	s := &server.Options{
+		ServerName:         "weir",
+		NoSigs:             true, // signals are the process's own
+		DontListen:         o.Listen == "",
+		JetStream:          true,
+		StoreDir:           filepath.Clean(o.Store),
+		JetStreamMaxStore:  o.MaxStore,
+		JetStreamMaxMemory: 256 << 20,
+		SyncAlways:         o.SyncAlways,
+		SyncInterval:       time.Second,
+		Authorization:      o.Token,
+		MaxPayload:         (1 << 20) + (64 << 10), // an entry of the largest size and its headers
+		MaxPending:         natsMaxPending,
+		WriteDeadline:      2 * time.Second,
+		PingInterval:       20 * time.Second,
+	}
+	if o.Listen == "" {
+		return s, nil
+	}
+	host, port, err := net.SplitHostPort(o.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("nats listen address %q: want host:port", o.Listen)
+	}
+	if s.Port, err = strconv.Atoi(port); err != nil || s.Port < 0 || s.Port > 65535 {
+		return nil, fmt.Errorf("nats listen address %q: port %q is none", o.Listen, port)
+	}
+	if s.Host = host; o.Token == "" && !loopback(host) {
+		return nil, fmt.Errorf("nats listen address %q is not loopback: set a token, or anybody can write into the log", o.Listen)
+	}
+	if s.Port == 0 {
+		s.Port = server.RANDOM_PORT
+		return s, nil
+	}
+	return s, free(o.Listen)
+}
+
+// loopback reports whether only this machine can reach host.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// free returns an error if the address is taken: nats-server itself only logs
+// that, and then never becomes ready.
+func free(address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("nats cannot listen on %s: %w", address, err)
+	}
+	return l.Close()
+}
+
+// run starts the server and waits until it is ready or says why it is not.
+func run(o *server.Options, logger *slog.Logger) (*server.Server, error) {
+	s, err := server.NewServer(o)
+	if err != nil {
+		return nil, err
+	}
+	log := &natsLogger{to: logger, fatal: make(chan struct{})}
+	s.SetLoggerV2(log, false, false, false)
+	go s.Start()
+	ready := make(chan bool, 1)
+	go func() { ready <- s.ReadyForConnections(natsStart) }()
+	select {
+	case <-log.fatal:
+		err = errors.New(log.text)
+	case ok := <-ready:
+		if ok {
+			return s, nil
+		}
+		err = fmt.Errorf("not ready after %s", natsStart)
+	}
+	s.Shutdown()
+	s.WaitForShutdown()
+	return nil, err
+}
+
+// Address returns host:port that others connect to, empty for none.
+func (n *NATS) Address() string {
+	if a, ok := n.server.Addr().(*net.TCPAddr); ok && a != nil {
+		return a.String()
+	}
+	return ""
+}
+
+// URL returns what nats.Connect takes from other processes, without the
+// token; empty when the server does not listen.
+func (n *NATS) URL() string {
+	if a := n.Address(); a != "" {
+		return "nats://" + a
+	}
+	return ""
+}
+
+// Connect returns a connection from this process. It never gives up, and
+// never keeps messages back for a later time.
+func (n *NATS) Connect(options ...nats.Option) (*nats.Conn, error) {
+	all := append([]nats.Option{
+		nats.InProcessServer(n.server),
+		nats.MaxReconnects(-1),
+		nats.ReconnectBufSize(-1),
+		nats.ReconnectWait(100 * time.Millisecond),
+	}, options...)
+	if n.token != "" {
+		all = append(all, nats.Token(n.token))
+	}
+	c, err := nats.Connect("", all...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to embedded nats: %w", err)
+	}
+	return c, nil
+}
+
+// Close stops the server and waits until its streams are on disk: exiting
+// before makes the next start read all of them. Connections are closed first
+// by whoever opened them.
+func (n *NATS) Close() error {
+	n.server.Shutdown()
+	n.server.WaitForShutdown()
+	return n.lock.Close()
+}
+
+// natsLogger hands the server's words on. It must exist: a truncated or
+// damaged block is told nowhere else.
+type natsLogger struct {
+	to    *slog.Logger
+	once  sync.Once
+	fatal chan struct{} // closed at the first fatal error
+	text  string
+}
+
+// Noticef implements server.Logger.
+func (l *natsLogger) Noticef(format string, v ...any) {
+	l.to.Debug("nats", slog.String("text", fmt.Sprintf(format, v...)))
+}
+
+// Warnf implements server.Logger.
+func (l *natsLogger) Warnf(format string, v ...any) {
+	l.to.Warn("nats", slog.String("text", fmt.Sprintf(format, v...)))
+}
+
+// Errorf implements server.Logger.
+func (l *natsLogger) Errorf(format string, v ...any) {
+	l.to.Error("nats", slog.String("text", fmt.Sprintf(format, v...)))
+}
+
+// Fatalf implements server.Logger. The server cannot go on, and says so only
+// here.
+func (l *natsLogger) Fatalf(format string, v ...any) {
+	l.once.Do(func() {
+		l.text = fmt.Sprintf(format, v...)
+		close(l.fatal)
+	})
+	l.to.Error("nats cannot go on", slog.String("text", fmt.Sprintf(format, v...)))
+}
+
+// Debugf implements server.Logger.
+func (l *natsLogger) Debugf(string, ...any) {}
+
+// Tracef implements server.Logger.
+func (l *natsLogger) Tracef(string, ...any) {}

@@ -1,0 +1,83 @@
+package controller
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"weir/controller/store"
+	"weir/events"
+	"weir/model"
+)
+
+// Store is where a Loop keeps its state; *store.Store is one. Commit is called
+// by one goroutine, the rest by many.
+type Store interface {
+	Load() (p store.Position, found bool, err error)
+	Parts(err *error) iter.Seq2[string, []byte]
+	Commit(c *store.Change, sync bool) error
+	Each(from, to uint64, newest bool, f func(seq uint64, data []byte) bool) error
+}
+
+// Options are what a Loop works with.
+type Options struct {
+	// Log, Outbox and Store are required and outlive the Loop.
+	Log    events.Log
+	Outbox events.Outbox
+	Store  Store
+	// Controller is this process's id, as an agent's name; empty means
+	// "controller". Each start adds a random part of its own.
+	Controller string
+	// Version is this software's version, for people.
+	Version string
+	// Config is what the configuration file says. It is put into the log when
+	// it differs from the folded one and the file changed since it last was;
+	// nil leaves the folded one.
+	Config *model.Config
+	// Logger hears of trouble; nil means nobody does.
+	Logger *slog.Logger
+	// Metrics takes the Loop's own metrics; nil means a set of its own.
+	Metrics *metrics.Set
+}
+
+// withDefaults returns complete options, or an error that names what is
+// missing or wrong.
+func (o Options) withDefaults() (Options, error) {
+	if o.Log == nil || o.Outbox == nil || o.Store == nil {
+		return o, errors.New("controller needs a log, an outbox and a store")
+	}
+	if o.Controller == "" {
+		o.Controller = "controller"
+	}
+	if len(o.Controller) > events.MaxName {
+		return o, fmt.Errorf("controller id has %d bytes, at most %d", len(o.Controller), events.MaxName)
+	}
+	if o.Config != nil {
+		c := *o.Config
+		c.Normalize()
+		if err := c.Check(); err != nil {
+			return o, fmt.Errorf("check configuration: %w", err)
+		}
+		o.Config = &c
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.NewSet()
+	}
+	return o, nil
+}
+
+// processName makes an id unique to this start, so that a process never takes
+// the term of its predecessor for its own.
+func processName(id string) string {
+	var b [4]byte
+	rand.Read(b[:])
+	return id + "." + hex.EncodeToString(b[:])
+}
