@@ -2,6 +2,80 @@ package model
 
 import "math/rand/v2"
 
+// Gate decides for one agent process: whether, when and where a request is
+// sent, what follows an attempt, and what the controller is told. It is pure:
+// now is the agent's monotonic clock, and nothing in it blocks or needs the
+// network. It is used by one goroutine at a time.
+//
+// Each request ends exactly once: with a Reply that admits, refuses or answers
+// it, or by Leave; each admitted attempt is settled exactly once, by Done.
+//
+// While a lease is in force the gate uses what it grants, less the cuts
+// broadcast since. A refusal shrinks its own share at once, until the
+// controller has heard of it. Without a lease the gate is alone: it goes on
+// with the safe share of what it had, or ChannelConfig.Alone if it never had
+// anything, finds by itself how much of that the provider takes, and comes
+// back in steps.
+type Gate struct {
+	cfg    GateConfig
+	config *Config
+	now    Nanos
+	number gateCount
+
+	configured bool
+	configSeq  uint64
+	term       uint64
+	// leaseTerm and leaseSeq order leases, leaseUntil is when the newest
+	// ends, span how long a lease holds. met is set once one was heard, lost
+	// while none is in force.
+	leaseTerm, leaseSeq uint64
+	leaseUntil, span    Nanos
+	met, lost           bool
+
+	byChannel map[string]*gateChannel
+	byPool    map[string]*gatePool
+	byRoute   map[string]*gateRoute
+	channels  []*gateChannel // sorted by name
+	pools     []*gatePool    // sorted by name
+	routes    []*gateRoute   // sorted by name
+
+	requests gateRequests
+	queue    gateQueue
+	timers   gateTimers
+	parked   int
+	budget   retryBudget
+
+	// asking is the request whose Ask is being decided, asked its reply.
+	asking *gateRequest
+	asked  Reply
+	ready  []gateReady
+	// dirty is set when something happened that may let a request start;
+	// stir is when time may.
+	dirty    bool
+	stir     Nanos
+	running  int
+	guardAt  Nanos
+	stopping bool
+
+	out gateReports
+
+	open  []gateOpen     // scratch
+	order []*queueLane   // scratch
+	swept []*gateRequest // scratch
+}
+
+// gateCount is what a gate counts over the boot.
+type gateCount struct {
+	admitted, refused, retried, degraded, ruled, leaked, stale, ignored uint64
+	settled                                                             uint64
+}
+
+// gateReady is a reply that waits to be polled.
+type gateReady struct {
+	r     *gateRequest
+	reply Reply
+}
+
 // GateConfig is what a Gate is made from.
 type GateConfig struct {
 	// Agent and Boot identify the process in its reports, as in Source.
@@ -23,168 +97,286 @@ type GateConfig struct {
 	Rand *rand.Rand
 }
 
-// Ask is one request of a client.
-type Ask struct {
-	// Request is the id that all attempts of the request share.
-	Request uint64
-	// Route is the model name asked for, Tenant who asks.
-	Route, Tenant string
-	Priority      Priority
-	// Core work waits RouteConfig.DegradeCore before it goes to the next
-	// tier, other work DegradeOther.
-	Core bool
-	// Capability is what the request needs of a tier, empty for nothing
-	// special. A tier that names another capability is not used.
-	Capability string
-	// Tokens is the estimate of input and output together.
-	Tokens Tokens
-	// Deadline is the instant by which the request must have ended; 0 means
-	// RetryConfig.Total from now, or ten minutes where that is not set.
-	Deadline Nanos
-}
-
-// Ticket names a request that waits. The zero Ticket names none.
-type Ticket uint64
-
-// ReplyKind says what an Ask came to.
-type ReplyKind uint8
-
-// The kinds of replies.
 const (
-	ReplyAdmitted ReplyKind = 1 // send it now; Permit says where
-	ReplyQueued   ReplyKind = 2 // it waits; Poll will decide
-	ReplyRefused  ReplyKind = 3 // it ends here; Class, Wait and Reason say why
-	ReplyRule     ReplyKind = 4 // it ends here with the fixed answer Answer
+	gateQueueLimit   = 1000
+	gatePendingLimit = 4096
+	// gateMaxChannels bounds the channels and pools remembered from messages
+	// that name what is not configured.
+	gateMaxChannels = 4096
+	// gateTotal is the time of a request for which nothing else is said.
+	gateTotal = 10 * Minute
+	// gateGrace is how long after its time an attempt may still be settled by
+	// its shell; after that the gate does it, so that no slot is lost.
+	gateGrace = Minute
+	// gateMaxTokens bounds an estimate.
+	gateMaxTokens = 1 << 40
 )
 
-// String returns the kind's name.
-func (k ReplyKind) String() string {
-	switch k {
-	case ReplyAdmitted:
-		return "admitted"
-	case ReplyQueued:
-		return "queued"
-	case ReplyRefused:
-		return "refused"
-	case ReplyRule:
-		return "rule"
+// NewGate returns a gate that has heard nothing: it knows no route until
+// SetConfig.
+func NewGate(c GateConfig) *Gate {
+	if c.QueueLimit <= 0 {
+		c.QueueLimit = gateQueueLimit
 	}
-	return "unknown"
-}
-
-// Reply is the gate's decision on one request. Each request gets exactly one
-// that is not ReplyQueued, or is left, and after an admission one Next that is
-// not NextRetry.
-type Reply struct {
-	Kind    ReplyKind
-	Request uint64
-	// Ticket is the request's place in the queue: the one it got (queued), or
-	// the one this reply settles (from Poll). 0 when it never waited.
-	Ticket Ticket
-	// Permit is the admitted attempt.
-	Permit Permit
-	// Class is the kind of trouble that refused or delays it.
-	Class Class
-	// Wait is how long it is estimated to wait, or after which another try
-	// makes sense; 0 when unknown.
-	Wait Nanos
-	// Position is the place in the queue, from 1: refused, what it would
-	// have been.
-	Position int
-	// Reason says why in words, Channel which channel is in the way.
-	Reason, Channel string
-	// Tier is the tier that admitted it or whose fixed answer Answer is.
-	Tier   uint8
-	Answer string
-}
-
-// Permit allows one attempt on one channel. It must be settled by Done, once.
-type Permit struct {
-	// ID names it; never 0.
-	ID uint64
-	// Channel is where to send it, Tier the route's tier it belongs to.
-	Channel string
-	Tier    uint8
-	// Try is the attempt's number within the request, from 1.
-	Try uint8
-	// Epoch is the channel's epoch, Probe the probe lease it uses, 0 for none.
-	Epoch, Probe uint64
-	// Degraded is set when the tier is not the first that fits the request.
-	Degraded bool
-	// Observed is set when only observe mode let it pass.
-	Observed bool
-	// Queued is how long the request waited since it came or since its last
-	// attempt ended.
-	Queued Nanos
-	// Deadline is the instant by which the attempt must have ended.
-	Deadline Nanos
-}
-
-// Outcome is what became of an attempt.
-type Outcome struct {
-	Class  Class
-	Code   string
-	Status uint16
-	// Dimension is what the limit that was met counts, DimNone if not stated.
-	Dimension Dimension
-	// In, Cached (part of In) and Out are the tokens used; UsageKnown is set
-	// when the provider said so. Without it they are an estimate, 0 for none.
-	In, Cached, Out Tokens
-	UsageKnown      bool
-	// RetryAfter is the provider's wait; 0 or less when it gave none.
-	RetryAfter Nanos
-	// Hints are limits the answer told. The gate keeps the slice.
-	Hints []LimitHint
-	// Rule is the classifier's rule.
-	Rule string
-	// Exposed is set when bytes of the answer reached the client: nothing is
-	// repeated then.
-	Exposed bool
-	// Unsent is set when the attempt was never sent: it is undone, and is no
-	// attempt. Class is then ignored and the request ends.
-	Unsent bool
-}
-
-// NextKind says how a request goes on after an attempt.
-type NextKind uint8
-
-// The kinds of what comes next.
-const (
-	NextFinished NextKind = 1 // the outcome is the request's
-	NextRetry    NextKind = 2 // it is tried again: Poll will decide on Ticket
-	NextGiveUp   NextKind = 3 // the outcome is the request's, though bad
-	NextRule     NextKind = 4 // the fixed answer Answer is the request's
-)
-
-// String returns the kind's name.
-func (k NextKind) String() string {
-	switch k {
-	case NextFinished:
-		return "finished"
-	case NextRetry:
-		return "retry"
-	case NextGiveUp:
-		return "give up"
-	case NextRule:
-		return "rule"
+	if c.PendingLimit <= 0 {
+		c.PendingLimit = gatePendingLimit
 	}
-	return "unknown"
+	if c.Params == (Params{}) {
+		c.Params = DefaultParams()
+	}
+	return &Gate{
+		cfg: c, config: &Config{}, lost: true, span: c.Params.LeaseDuration,
+		byChannel: map[string]*gateChannel{}, byPool: map[string]*gatePool{}, byRoute: map[string]*gateRoute{},
+		queue: newGateQueue(), guardAt: gateNever, stir: gateNever,
+		out: newGateReports(),
+	}
 }
 
-// Next is what comes after an attempt.
-type Next struct {
-	Kind NextKind
-	// Ticket is the waiting retry, After how long it waits at least;
-	// Elsewhere is set when it avoids the channel that failed.
-	Ticket    Ticket
-	After     Nanos
-	Elsewhere bool
-	// Class is the outcome's. Wait is after which another try of the client
-	// makes sense, 0 when unknown.
-	Class Class
-	Wait  Nanos
-	// Reason says why it is not, or is, tried again.
-	Reason string
-	Tier   uint8
-	Answer string
+// tick moves the gate to now, which never goes back, and notices the end of
+// the lease.
+func (g *Gate) tick(now Nanos) Nanos {
+	g.now = max(g.now, now)
+	if !g.lost && g.now >= g.leaseUntil {
+		g.lose(g.now)
+	}
+	return g.now
+}
+
+// Ask decides on a request.
+func (g *Gate) Ask(now Nanos, a Ask) Reply {
+	now = g.tick(now)
+	r, why := g.admit(now, &a)
+	if r == nil {
+		g.number.refused++
+		return Reply{Kind: ReplyRefused, Request: a.Request, Class: ClassInvalid, Reason: why}
+	}
+	g.asking = r
+	g.ask(now, r)
+	g.asking = nil
+	rep := g.asked
+	g.asked = Reply{}
+	if r.state == gateAnswered {
+		g.requests.put(r)
+	}
+	return rep
+}
+
+// admit makes a request of an Ask, or says why there cannot be one.
+func (g *Gate) admit(now Nanos, a *Ask) (*gateRequest, string) {
+	route := g.byRoute[a.Route]
+	switch {
+	case g.stopping:
+		return nil, "the agent is stopping"
+	case route == nil:
+		return nil, "no such route"
+	}
+	tiers := route.fits(a.Capability)
+	if tiers == 0 {
+		return nil, "no tier of the route can do that"
+	}
+	r := g.requests.take()
+	r.id, r.route, r.tenant, r.core = a.Request, route, a.Tenant, a.Core
+	r.capability, r.tiers = a.Capability, tiers
+	r.priority = min(a.Priority, PriorityInteractive)
+	r.rank = uint8(r.priority)
+	r.tokens = min(max(a.Tokens, 0), gateMaxTokens)
+	r.arrived, r.since = now, now
+	r.deadline = a.Deadline
+	if r.deadline == 0 {
+		total := g.config.Retry.Total
+		if total <= 0 {
+			total = gateTotal
+		}
+		r.deadline = gateLater(now, total)
+	}
+	for r.opens(r.level) <= now {
+		r.level++
+	}
+	return r, ""
+}
+
+// ask places r, or puts it into the queue behind whatever goes first.
+func (g *Gate) ask(now Nanos, r *gateRequest) {
+	if r.deadline <= now {
+		g.refuse(now, r, gateBlock{cause: causeLate, until: gateNever}, "the deadline has passed")
+		return
+	}
+	if g.queue.n == 0 {
+		done, block := g.place(now, r)
+		if done {
+			return
+		}
+		g.enqueue(now, r)
+		r.node.lane.block = block
+		g.stir = min(g.stir, block.until)
+	} else {
+		g.enqueue(now, r)
+		if g.dirty || now >= g.stir || r.node.lane.first() == r {
+			g.pump(now)
+		}
+	}
+	if r.state != gateQueued {
+		return
+	}
+	g.hopeless(now, r)
+	if r.state == gateQueued && g.queue.n > g.cfg.QueueLimit {
+		g.evict(now, r)
+	}
+	if r.state == gateQueued {
+		g.queued(now, r)
+	}
+}
+
+// hopeless refuses r if it cannot meet its deadline by what is known, after
+// looking whether a further tier could.
+func (g *Gate) hopeless(now Nanos, r *gateRequest) {
+	lane := r.node.lane
+	if b := lane.block; b.sure && b.until >= r.deadline {
+		g.place(now, r)
+		if r.state != gateQueued {
+			return
+		}
+	}
+	pace := r.route.drain.pace(now)
+	if pace == 0 || gateLater(now, pace*Nanos(g.queue.position(r))) <= r.deadline {
+		return
+	}
+	if r.route.patience(r.core) >= 0 && r.opens(r.level) != gateNever {
+		for r.opens(r.level) != gateNever {
+			r.level++
+		}
+		if done, _ := g.place(now, r); done {
+			return
+		}
+	}
+	g.refuse(now, r, r.node.lane.block, "it would wait past its deadline")
+}
+
+// evict makes room for r in a full queue: the request served last of all goes
+// if its priority is lower, else r itself.
+func (g *Gate) evict(now Nanos, r *gateRequest) {
+	if last := g.queue.last(); last.rank < r.rank {
+		g.refuse(now, last, last.node.lane.block, "the queue is full and others are more urgent")
+		return
+	}
+	g.refuse(now, r, r.node.lane.block, "the queue is full")
+}
+
+// queued makes the reply for r, which stays in the queue.
+func (g *Gate) queued(now Nanos, r *gateRequest) {
+	b := r.node.lane.block
+	rep := Reply{
+		Kind: ReplyQueued, Request: r.id, Ticket: r.ticket, Class: b.cause.class(),
+		Position: g.queue.position(r), Reason: b.cause.String(),
+	}
+	if b.channel != nil {
+		rep.Channel = b.channel.name
+	}
+	if b.sure {
+		rep.Wait = b.until - now
+	}
+	rep.Wait = max(rep.Wait, r.route.drain.pace(now)*Nanos(rep.Position))
+	g.reply(r, rep)
+}
+
+// enqueue puts r into its lane and sets its timer.
+func (g *Gate) enqueue(now Nanos, r *gateRequest) {
+	if r.ticket == 0 {
+		r.ticket = Ticket(r.handle())
+	}
+	if r.route.backlog() == 0 {
+		r.route.drain.begin(now)
+	}
+	if g.queue.n == 0 {
+		g.wantReport(now)
+	}
+	r.state = gateQueued
+	g.queue.push(r)
+	g.timers.set(r, g.wakeOf(r))
+	g.changed(now)
+}
+
+// wakeOf returns when time alone next changes something for a waiting request.
+func (g *Gate) wakeOf(r *gateRequest) Nanos {
+	if r.state == gateParked {
+		return min(r.deadline, r.notBefore)
+	}
+	at := min(r.deadline, r.opens(r.level))
+	if r.rank < uint8(PriorityInteractive) {
+		at = min(at, r.promotion())
+	}
+	if r.avoid != nil {
+		at = min(at, r.avoidUntil)
+	}
+	return at
+}
+
+// promotion is when r's rank next rises.
+func (r *gateRequest) promotion() Nanos {
+	return gateLater(r.arrived, queueAging*Nanos(r.rank-uint8(r.priority)+1))
+}
+
+// unqueue takes r out of wherever it waits.
+func (g *Gate) unqueue(now Nanos, r *gateRequest, admitted bool) {
+	switch r.state {
+	case gateQueued:
+		g.queue.remove(r)
+		g.timers.drop(r)
+		if admitted {
+			r.route.drain.add(now)
+		}
+		g.changed(now)
+	case gateParked:
+		g.timers.drop(r)
+		g.parked--
+	case gateFree, gateRunning, gateAnswered:
+	}
+}
+
+// reply hands a reply to the Ask being decided or to the next Poll.
+func (g *Gate) reply(r *gateRequest, rep Reply) {
+	if r == g.asking {
+		g.asked = rep
+		return
+	}
+	rep.Ticket = r.ticket
+	r.unseen = true
+	g.ready = append(g.ready, gateReady{r, rep})
+}
+
+// Leave takes a waiting request back: its client gave up. An attempt that was
+// admitted and not polled yet is undone. Nothing happens when the ticket was
+// settled.
+func (g *Gate) Leave(now Nanos, t Ticket) {
+	now = g.tick(now)
+	r := g.requests.waiting(t)
+	if r == nil {
+		return
+	}
+	if r.state == gateRunning {
+		g.undo(now, r)
+	}
+	g.unqueue(now, r, false)
+	if r.unseen {
+		r.state, r.ticket = gateFree, 0 // Poll puts it back
+		return
+	}
+	g.requests.put(r)
+}
+
+// undo takes back an attempt that was never sent.
+func (g *Gate) undo(now Nanos, r *gateRequest) {
+	c := r.at.channel
+	c.unlink(r)
+	for _, p := range c.pools {
+		p.undo(r.tokens)
+	}
+	if r.at.probe != 0 && r.at.probe == c.grant.used {
+		// It was not sent, so it may be sent still.
+		c.grant.probe, c.grant.used = r.at.probe, 0
+	}
+	g.running--
+	r.tries--
+	g.dirty = true
+	g.changed(now)
 }

@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // GateView is a copy of how a gate stands, for pages and metrics. Lists are
 // sorted by name.
 type GateView struct {
@@ -22,6 +24,9 @@ type GateView struct {
 	Retries PPM
 	// Counters over the boot.
 	Admitted, Refused, Retried, Degraded, Ruled, Leaked uint64
+	// Stale counts messages dropped as older, Ignored those for others or
+	// beyond bounds.
+	Stale, Ignored uint64
 
 	Channels []ChannelView
 	Pools    []PoolView
@@ -68,4 +73,63 @@ type QueueView struct {
 	Pace Nanos
 	// Degraded counts attempts admitted below the first tier, by tier.
 	Degraded []uint64
+}
+
+// View copies how the gate stands into v, whose memory is used again.
+func (g *Gate) View(now Nanos, v *GateView) {
+	now = g.tick(now)
+	n := &g.number
+	*v = GateView{
+		Alone: g.lost, Met: g.met, LeaseLeft: max(g.leaseUntil-now, 0),
+		Term: g.term, Seq: g.leaseSeq, ConfigSeq: g.configSeq, Mode: g.cfg.Mode,
+		Waiting: g.queue.n, Backoff: g.parked, Running: g.running,
+		Pending: g.out.n, Lost: g.out.lost, Retries: PPM(g.budget.credit),
+		Admitted: n.admitted, Refused: n.refused, Retried: n.retried, Degraded: n.degraded,
+		Ruled: n.ruled, Leaked: n.leaked, Stale: n.stale, Ignored: n.ignored,
+		Channels: v.Channels[:0], Pools: v.Pools[:0], Queues: v.Queues[:0],
+	}
+	for _, c := range g.channels {
+		v.Channels = append(v.Channels, g.viewChannel(now, c))
+	}
+	for _, p := range g.pools {
+		if !p.rated() {
+			continue
+		}
+		requests, tokens := p.left(g.lost, g.met)
+		v.Pools = append(v.Pools, PoolView{p.name, p.usedRequests, p.usedTokens, requests, tokens})
+	}
+	for _, t := range g.routes {
+		v.Queues = append(v.Queues, QueueView{t.name, t.waiting, t.drain.pace(now), slices.Clone(t.degraded)})
+	}
+}
+
+func (g *Gate) viewChannel(now Nanos, c *gateChannel) ChannelView {
+	used := c.used(now)
+	v := ChannelView{
+		Channel: c.name, Mode: ModeEnforce, Breaker: c.told.breaker,
+		Share: c.share(now, g.lost, g.met), Granted: c.grant.slots,
+		InFlight: c.inflight, Held: used - c.inflight, Accepted: c.accepted(now),
+		Queued: int64(c.reported.Queued), Weight: c.told.weight, Epoch: c.told.epoch,
+		Reason: c.told.reason, WouldRefuse: c.wouldRefuse, Retries: c.retries, Attempts: c.attempts,
+	}
+	if g.observes(c) {
+		v.Mode = ModeObserve
+	}
+	if b := g.closed(now, c); b.cause != causeNone {
+		if b.until != gateNever {
+			v.Wait = b.until - now
+		}
+		if b.cause == causeHold || c.local.closed != 0 {
+			v.Reason = b.cause.String()
+		}
+	}
+	return v
+}
+
+// SetMode switches the agent's own mode.
+func (g *Gate) SetMode(now Nanos, m Mode) {
+	now = g.tick(now)
+	g.cfg.Mode = m
+	g.dirty = true
+	g.changed(now)
 }

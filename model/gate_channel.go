@@ -1,0 +1,275 @@
+package model
+
+// gateNever is an instant that does not come.
+const gateNever = forever
+
+const (
+	// gateMaxHeld bounds the held slots remembered per channel.
+	gateMaxHeld = 1 << 16
+	// gateMaxSlots bounds a grant, against absurd messages.
+	gateMaxSlots = 1 << 31
+	// gateLeastRefusal is the time within which a refusal comes, at least:
+	// an attempt older than that counts as accepted. gateMostRefusal bounds
+	// the estimate, since a gateway's timeout is no measure of it.
+	gateLeastRefusal = 250 * Millisecond
+	gateMostRefusal  = 5 * Second
+	// gateDouble is the time in which a share that was capped doubles.
+	gateDouble = Second
+	// gateTrust is how long a share that the gate cut itself stays before it
+	// doubles, while the controller is there and says nothing about it: ten
+	// times what its answer takes.
+	gateTrust = Second
+)
+
+// gateChannel is one channel as the gate sees it: what the controller said of
+// it, what the agent may use, and what is in flight.
+type gateChannel struct {
+	name string
+	// cfg is nil for a channel that is not configured.
+	cfg *ChannelConfig
+	// pools are the channel's own budget and its groups'.
+	pools []*gatePool
+
+	told    gateTold
+	grant   gateGrant
+	local   gateLocal
+	pending int32 // index in the report being built
+	listed  bool  // in the lease being read
+	before  int64 // share before the lease being read
+
+	first, last *gateRequest // attempts in flight, in the order they started
+	inflight    int64
+	held        gateHolds
+
+	// missed counts requests since the last report that would have used the
+	// channel and went elsewhere or nowhere; missedTokens is their size.
+	missed       uint32
+	missedTokens Tokens
+	waiting      gateWaiting // in the report being built
+
+	reported    ChannelReport // what the last report said
+	wouldRefuse uint64
+	retries     uint64
+	attempts    [NumClasses]uint64
+}
+
+// gateTold is what the broadcasts said of a channel.
+type gateTold struct {
+	known    bool
+	term     uint64
+	seq      uint64
+	revision uint64
+	breaker  BreakerState
+	wait     Nanos // until when nothing may start
+	weight   PPM
+	mode     Mode
+	epoch    uint64
+	reason   string
+	cuts     []Cut
+}
+
+// gateGrant is the agent's part of a channel's window.
+type gateGrant struct {
+	revision uint64
+	// slots, safe and offset are as granted, less the cuts since.
+	slots, safe, offset int64
+	// applied is the newest revision obeyed, grant or cut.
+	applied uint64
+	// probe is the leased probe, 0 for none or when it was sent; used is the
+	// last one sent, so that a lease that comes again does not send two.
+	probe, used uint64
+	probeUntil  Nanos
+}
+
+// gateLocal is the gate's own reaction, for the time until the controller
+// speaks or while it is silent.
+type gateLocal struct {
+	// cap bounds the share, negative for none; it doubles every gateDouble
+	// after capAt. capMark is the number of attempts settled when a refusal
+	// made it: a lease that has folded so many lifts it.
+	cap     int64
+	capAt   Nanos
+	capMark uint64
+	// cutAt is when the gate last cut: a refusal of an older attempt says
+	// nothing new.
+	cutAt Nanos
+	// hold is until when nothing starts because the provider said so.
+	// confirmed is set once the controller holds too: then its word ends it.
+	hold      Nanos
+	confirmed bool
+	// closed is the class that closed the channel (quota, credential), until
+	// closedUntil or the controller's next word: the first broadcast since a
+	// lease that has folded closedMark attempts, which was made at closedSeq.
+	closed      Class
+	closedUntil Nanos
+	closedMark  uint64
+	closedSeq   uint64
+	// alone is the share found while alone, negative when it is all that is
+	// allowed; good counts successes since it grew, bad failures in a row at
+	// one slot.
+	alone, good int64
+	bad         int
+	// refusal is the estimate of how long a refusal takes.
+	refusal Nanos
+}
+
+func newGateChannel(name string) *gateChannel {
+	return &gateChannel{
+		name: name, reported: ChannelReport{Channel: name},
+		told:  gateTold{weight: One},
+		local: gateLocal{cap: -1, alone: -1, refusal: gateLeastRefusal},
+	}
+}
+
+// share returns how many attempts may be in flight or held.
+func (c *gateChannel) share(now Nanos, lost, met bool) int64 {
+	if !lost {
+		return min(c.grant.slots, c.capped(now))
+	}
+	s := c.lost(met)
+	if c.local.alone >= 0 {
+		s = min(s, c.local.alone)
+	}
+	if c.told.breaker == BreakerOpen || c.told.breaker == BreakerHalfOpen {
+		s = min(s, 1) // nobody leases probes: one at a time
+	}
+	return s
+}
+
+// lost returns what the agent may use at most without a lease.
+func (c *gateChannel) lost(met bool) int64 {
+	if c.cfg == nil {
+		return 0
+	}
+	if !met {
+		return int64(c.cfg.Alone)
+	}
+	switch c.cfg.OnLoss {
+	case OnLossZero:
+		return 0
+	case OnLossLast:
+		return c.grant.slots
+	case OnLossSafe:
+	}
+	return c.grant.safe
+}
+
+// capped returns the local bound of the share at now.
+func (c *gateChannel) capped(now Nanos) int64 {
+	l := &c.local
+	if l.cap < 0 {
+		return gateMaxSlots
+	}
+	if now <= l.capAt {
+		return l.cap
+	}
+	steps := (now - l.capAt) / gateDouble
+	if steps >= 31 {
+		return gateMaxSlots
+	}
+	return min(max(l.cap, 1)<<steps, gateMaxSlots)
+}
+
+// grows returns when the local bound is next larger.
+func (c *gateChannel) grows(now Nanos) Nanos {
+	l := &c.local
+	if l.cap < 0 || c.capped(now) >= gateMaxSlots {
+		return gateNever
+	}
+	if now < l.capAt {
+		return l.capAt + gateDouble
+	}
+	return l.capAt + ((now-l.capAt)/gateDouble+1)*gateDouble
+}
+
+// used returns what is in flight or held at now.
+func (c *gateChannel) used(now Nanos) int64 {
+	c.held.release(now)
+	return c.inflight + int64(len(c.held))
+}
+
+// accepted counts what is in flight and was surely taken by the provider:
+// first byte seen, or older than a refusal takes.
+func (c *gateChannel) accepted(now Nanos) int64 {
+	var n int64
+	for r := c.first; r != nil; r = r.at.next {
+		if r.at.accepted || now-r.at.started > c.local.refusal {
+			n++
+		}
+	}
+	return n
+}
+
+// refusedAfter takes how long a refusal took. The estimate is twice the
+// longest lately; it forgets an eighth with each shorter one.
+func (l *gateLocal) refusedAfter(took Nanos) {
+	seen := 2 * min(max(took, 0), gateMostRefusal/2)
+	l.refusal = max(seen, l.refusal-l.refusal/8, gateLeastRefusal)
+}
+
+// link adds an attempt in flight.
+func (c *gateChannel) link(r *gateRequest) {
+	r.at.prev, r.at.next = c.last, nil
+	if c.last != nil {
+		c.last.at.next = r
+	} else {
+		c.first = r
+	}
+	c.last = r
+	c.inflight++
+}
+
+// unlink removes an attempt in flight.
+func (c *gateChannel) unlink(r *gateRequest) {
+	if r.at.prev != nil {
+		r.at.prev.at.next = r.at.next
+	} else {
+		c.first = r.at.next
+	}
+	if r.at.next != nil {
+		r.at.next.at.prev = r.at.prev
+	} else {
+		c.last = r.at.prev
+	}
+	r.at.prev, r.at.next = nil, nil
+	c.inflight--
+}
+
+// recut applies the cuts that are newer than what is applied, in order, each
+// once, and reports whether there were any. What is safe is cut in
+// proportion, rounded down, so that it is never more than the controller
+// reckons.
+func (c *gateChannel) recut() bool {
+	g := &c.grant
+	any := false
+	for _, cut := range c.told.cuts {
+		if cut.Revision <= g.applied {
+			continue
+		}
+		slots, offset := cut.Apply(g.slots, g.offset)
+		if g.slots > 0 {
+			g.safe = mulDiv(g.safe, slots, g.slots)
+		}
+		g.safe = min(g.safe, slots)
+		g.slots, g.offset, g.applied = slots, offset, cut.Revision
+		any = true
+	}
+	return any
+}
+
+// idle reports whether nothing is known or going on, so that a channel that
+// is no longer configured can be forgotten.
+func (c *gateChannel) idle() bool {
+	return c.inflight == 0 && len(c.held) == 0 && c.grant.slots == 0
+}
+
+// gateLater returns now+d without overflowing; a negative d counts as none.
+func gateLater(now, d Nanos) Nanos {
+	if d <= 0 {
+		return now
+	}
+	if now > gateNever-d {
+		return gateNever
+	}
+	return now + d
+}

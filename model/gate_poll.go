@@ -1,0 +1,191 @@
+package model
+
+import "slices"
+
+// Poll appends what time and news decided for those that wait to out. Call it
+// after every Done, Leave and Set, and at NextWake.
+func (g *Gate) Poll(now Nanos, out []Reply) []Reply {
+	now = g.tick(now)
+	g.reclaim(now)
+	g.due(now)
+	if g.queue.n > 0 && (g.dirty || now >= g.stir) {
+		g.pump(now)
+	}
+	g.dirty = false
+	for i := range g.ready {
+		r := g.ready[i].r
+		r.unseen = false
+		switch r.state {
+		case gateFree: // it was left meanwhile
+			g.requests.put(r)
+			continue
+		case gateAnswered:
+			g.requests.put(r)
+		case gateQueued, gateParked, gateRunning:
+		}
+		out = append(out, g.ready[i].reply)
+	}
+	clear(g.ready)
+	g.ready = g.ready[:0]
+	return out
+}
+
+// NextWake returns when Poll should be called if nothing else happens; an
+// instant that is not after the gate's last one means now.
+func (g *Gate) NextWake() Nanos {
+	if len(g.ready) > 0 || g.dirty && g.queue.n > 0 {
+		return g.now
+	}
+	at := min(g.timers.next(), g.guardAt)
+	if g.queue.n > 0 {
+		at = min(at, g.stir)
+		if !g.lost {
+			at = min(at, g.leaseUntil)
+		}
+	}
+	return at
+}
+
+// due does what the timers of waiting requests ask for.
+func (g *Gate) due(now Nanos) {
+	for g.timers.next() <= now {
+		r := g.timers[0]
+		switch {
+		case r.deadline <= now:
+			g.expired(now, r)
+		case r.state == gateParked:
+			g.parked--
+			g.timers.drop(r)
+			r.state = gateFree
+			g.enqueue(now, r)
+			g.dirty = true
+		default:
+			g.move(now, r)
+		}
+	}
+}
+
+// expired refuses a request whose deadline has come.
+func (g *Gate) expired(now Nanos, r *gateRequest) {
+	b := gateBlock{cause: causeLate, until: gateNever}
+	if r.state == gateQueued {
+		b = r.node.lane.block
+	}
+	g.refuse(now, r, b, "its deadline came while it waited")
+}
+
+// move gives a queued request the rank, tiers and channels that its waiting
+// has earned it.
+func (g *Gate) move(now Nanos, r *gateRequest) {
+	g.queue.remove(r)
+	for r.rank < uint8(PriorityInteractive) && r.promotion() <= now {
+		r.rank++
+	}
+	for r.opens(r.level) <= now {
+		r.level++
+	}
+	if r.avoid != nil && r.avoidUntil <= now {
+		r.avoid = nil
+	}
+	g.queue.push(r)
+	g.timers.set(r, g.wakeOf(r))
+	g.dirty = true
+}
+
+// pump starts what can be started, in order, and remembers when time may
+// change what cannot.
+func (g *Gate) pump(now Nanos) {
+	g.dirty, g.stir = false, gateNever
+	g.order = append(g.order[:0], g.queue.list...)
+	slices.SortFunc(g.order, func(a, b *queueLane) int {
+		if queueLess(a.first(), b.first()) {
+			return -1
+		}
+		return 1
+	})
+	for n := 0; n < len(g.order); {
+		lane := g.order[n]
+		r := lane.first()
+		done, block := g.place(now, r)
+		if done {
+			if lane.root == nil {
+				n++
+				continue
+			}
+			g.sink(n)
+			continue
+		}
+		lane.block = block
+		g.stir = min(g.stir, block.until)
+		if block.sure && block.until > lane.swept {
+			lane.swept = block.until
+			g.sweep(now, lane, block.until)
+		}
+		n++
+	}
+	clear(g.order)
+}
+
+// sink moves the lane at n down to where its new first belongs.
+func (g *Gate) sink(n int) {
+	for ; n+1 < len(g.order) && queueLess(g.order[n+1].first(), g.order[n].first()); n++ {
+		g.order[n], g.order[n+1] = g.order[n+1], g.order[n]
+	}
+}
+
+// sweep looks at the requests of a closed lane that cannot wait until it
+// opens: they go elsewhere or are refused now.
+func (g *Gate) sweep(now Nanos, lane *queueLane, until Nanos) {
+	g.swept = lane.due(until, g.swept[:0])
+	for _, r := range g.swept {
+		g.place(now, r)
+	}
+	clear(g.swept)
+}
+
+// guard is how long an attempt may be in flight before the gate settles it.
+func (g *Gate) guard() Nanos {
+	t := g.config.Timeouts.Total
+	if t <= 0 {
+		t = gateTotal
+	}
+	return gateLater(t, gateGrace)
+}
+
+// reclaim settles attempts that their shell forgot, so that no slot is lost
+// and no probe stays open for ever. What became of them is not known: they
+// may have been accepted.
+func (g *Gate) reclaim(now Nanos) {
+	if now < g.guardAt {
+		return
+	}
+	guard := g.guard()
+	g.guardAt = gateNever
+	for _, c := range g.channels {
+		for c.first != nil && gateLater(c.first.at.started, guard) <= now {
+			r := c.first
+			g.number.leaked++
+			o := Outcome{Class: ClassTransport, RetryAfter: -1, Rule: "never settled"}
+			g.settle(now, r, &o, 0)
+			if r.unseen {
+				r.state = gateFree // its admission was never polled
+				continue
+			}
+			g.requests.put(r)
+		}
+		if c.first != nil {
+			g.guardAt = min(g.guardAt, gateLater(c.first.at.started, guard))
+		}
+	}
+}
+
+// Stop refuses what waits and what comes. The report that carries the last
+// attempt then says that the agent leaves.
+func (g *Gate) Stop(now Nanos) {
+	now = g.tick(now)
+	g.stopping = true
+	for len(g.timers) > 0 {
+		g.refuse(now, g.timers[0], gateBlock{cause: causeGone, until: gateNever}, "the agent is stopping")
+	}
+	g.wantReport(now)
+}

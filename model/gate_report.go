@@ -1,0 +1,324 @@
+package model
+
+import "slices"
+
+const (
+	// gateBatch is the most attempts in one report.
+	gateBatch = 100
+	// gateSoonest is the least time between two reports, gateLinger the time
+	// a change waits for others, up to twice that.
+	gateSoonest = 10 * Millisecond
+	gateLinger  = 50 * Millisecond
+	// gateMaxSent bounds the remembered times of reports.
+	gateMaxSent = 256
+	// gateMaxHints and gateMaxCode bound what one attempt carries.
+	gateMaxHints = 8
+	gateMaxCode  = 64
+)
+
+// gateReports is what the gate has to tell and when.
+type gateReports struct {
+	seq uint64 // number of the newest report
+	// pending are the attempts not reported, a ring of n from head.
+	pending []gateEnded
+	head, n int
+	lost    uint64
+	// sent are when reports were built, oldest first, for timing leases.
+	sent []gateSent
+	// last is when the newest was built, due when the next should be, linger
+	// how long a change waits. full asks for every channel and pool, fullAt
+	// is when that was last done.
+	last, due, linger, fullAt Nanos
+	full, left                bool
+}
+
+// gateEnded is an attempt not yet reported.
+type gateEnded struct {
+	channel *gateChannel
+	ended   Nanos
+	attempt Attempt
+}
+
+// gateSent is what a report's number stands for: when it was built, and how
+// many attempts the gate had settled and reported with it.
+type gateSent struct {
+	seq     uint64
+	built   Nanos
+	settled uint64
+}
+
+func newGateReports() gateReports {
+	return gateReports{full: true, linger: gateLinger, last: -gateSoonest}
+}
+
+// ReportDue returns when Report should be called: at once when the agent
+// joins, after a refusal, when demand arises and when the controller waits
+// for slots; within 50 to 100 ms of any other change; else three times in a
+// lease. It is never within 10 ms of the last.
+func (g *Gate) ReportDue() Nanos { return g.out.due }
+
+// wantReport asks for a report at instant at.
+func (g *Gate) wantReport(at Nanos) {
+	if !g.out.left {
+		g.out.due = min(g.out.due, max(at, g.out.last+gateSoonest))
+	}
+}
+
+// changed asks for a report soon.
+func (g *Gate) changed(now Nanos) { g.wantReport(now + g.out.linger) }
+
+// record keeps an attempt for the next report.
+func (g *Gate) record(now Nanos, r *gateRequest, o *Outcome) {
+	e := g.out.push(g.cfg.PendingLimit)
+	at := &r.at
+	*e = gateEnded{channel: at.channel, ended: now, attempt: Attempt{
+		Route: r.route.name, Tier: at.tier, Request: r.id, Try: r.tries,
+		Tenant: r.tenant, Priority: r.priority,
+		Took: now - at.started, Queued: at.queued, FirstToken: at.firstToken,
+		Class: o.Class, Scope: o.Scope, Code: o.Code[:min(len(o.Code), gateMaxCode)], Status: o.Status,
+		Reserved: r.tokens, In: o.In, Cached: o.Cached, Out: o.Out, UsageKnown: o.UsageKnown,
+		RetryAfter: o.RetryAfter, Hints: o.Hints[:min(len(o.Hints), gateMaxHints)],
+		Epoch: at.epoch, Probe: at.probe, Degraded: at.degraded, Rule: o.Rule,
+	}}
+	if o.Class.Refused() && o.Dimension != DimNone {
+		e.attempt.Hints = hintOf(e.attempt.Hints, o)
+	}
+	if g.out.n >= gateBatch {
+		g.wantReport(now)
+	}
+}
+
+// hintOf returns hints with the dimension that the refusal named among them.
+func hintOf(hints []LimitHint, o *Outcome) []LimitHint {
+	for i := range hints {
+		if hints[i].Dimension == o.Dimension && hints[i].Remaining == 0 {
+			return hints
+		}
+	}
+	out := make([]LimitHint, 0, gateMaxHints)
+	out = append(out, hints[:min(len(hints), gateMaxHints-1)]...)
+	return append(out, LimitHint{Dimension: o.Dimension, Limit: -1, Remaining: 0, Reset: o.RetryAfter})
+}
+
+// push makes room for one attempt, dropping the oldest at the limit.
+func (p *gateReports) push(limit int) *gateEnded {
+	if p.n == limit {
+		p.pop()
+		p.lost++
+	}
+	if p.n == len(p.pending) {
+		grown := make([]gateEnded, min(max(2*p.n, gateBatch), limit))
+		for i := range p.n {
+			grown[i] = p.pending[(p.head+i)%len(p.pending)]
+		}
+		p.pending, p.head = grown, 0
+	}
+	e := &p.pending[(p.head+p.n)%len(p.pending)]
+	p.n++
+	return e
+}
+
+func (p *gateReports) pop() {
+	p.pending[p.head] = gateEnded{}
+	p.head = (p.head + 1) % len(p.pending)
+	p.n--
+}
+
+// mentions reports whether an attempt on c waits to be reported.
+func (p *gateReports) mentions(c *gateChannel) bool {
+	for i := range p.n {
+		if p.pending[(p.head+i)%len(p.pending)].channel == c {
+			return true
+		}
+	}
+	return false
+}
+
+// Report builds the next report into r, whose memory is used again. It gets
+// the next number; the shell keeps it until it is acknowledged.
+func (g *Gate) Report(now Nanos, r *Attempts) {
+	now = g.tick(now)
+	o := &g.out
+	o.seq++
+	*r = Attempts{
+		Source:   Source{Agent: g.cfg.Agent, Boot: g.cfg.Boot, Seq: o.seq, Span: 1, Base: g.number.settled - uint64(o.n)},
+		Mode:     g.cfg.Mode,
+		Channels: r.Channels[:0], Pools: r.Pools[:0], Attempts: r.Attempts[:0],
+	}
+	if o.seq == 1 {
+		r.Version = g.cfg.Version
+	}
+	full := o.full || now-o.fullAt >= g.span/3
+	batch := min(o.n, gateBatch)
+	g.spread(now, batch)
+	for _, c := range g.channels {
+		g.reportChannel(now, c, full, r)
+	}
+	for _, p := range g.pools {
+		if p.rated() {
+			g.reportPool(p, full, r)
+		}
+	}
+	for range batch {
+		e := &o.pending[o.head]
+		a := e.attempt
+		a.Channel, a.Age = uint16(e.channel.pending), now-e.ended
+		r.Attempts = append(r.Attempts, a)
+		o.pop()
+	}
+	r.Leaving = g.stopping && o.n == 0 && g.running == 0
+	g.reported(now, full, r.Leaving)
+}
+
+// reported notes that a report was built.
+func (g *Gate) reported(now Nanos, full, leaving bool) {
+	o := &g.out
+	o.last, o.left = now, leaving
+	if full {
+		o.full, o.fullAt = false, now
+	}
+	o.linger = gateLinger + Nanos(g.cfg.Rand.Int64N(int64(gateLinger)))
+	switch {
+	case leaving:
+		o.due = gateNever
+	case o.n > 0:
+		o.due = now + gateSoonest
+	default:
+		o.due = gateLater(now, g.span/3)
+	}
+	if len(o.sent) >= gateMaxSent {
+		o.thin()
+	}
+	o.sent = append(o.sent, gateSent{o.seq, now, g.number.settled - uint64(o.n)})
+}
+
+// thin forgets every second time. A lease that quotes a forgotten report is
+// timed by the one before, which can only make it shorter.
+func (p *gateReports) thin() {
+	keep := p.sent[:0]
+	for i := 0; i < len(p.sent); i += 2 {
+		keep = append(keep, p.sent[i])
+	}
+	p.sent = keep
+}
+
+// quoted returns the newest report remembered that is not after seq, and
+// forgets those before it. A lease that quotes none has no time.
+func (p *gateReports) quoted(seq uint64) gateSent {
+	i := len(p.sent) - 1
+	for i >= 0 && p.sent[i].seq > seq {
+		i--
+	}
+	if i < 0 {
+		return gateSent{built: -gateNever}
+	}
+	p.sent = slices.Delete(p.sent, 0, i)
+	return p.sent[0]
+}
+
+// spread counts what waits for every channel and pool. A request waits for one
+// slot but may use several channels: a lane's requests are divided among the
+// channels of the first tier that is not closed for sure, by weight, so that
+// the fleet's demand adds up to the requests that wait.
+func (g *Gate) spread(now Nanos, batch int) {
+	for _, c := range g.channels {
+		c.pending, c.waiting = -1, gateWaiting{requests: int64(c.missed), tokens: c.missedTokens}
+		c.missed, c.missedTokens = 0, 0
+	}
+	for _, p := range g.pools {
+		p.waiting = gateWaiting{}
+	}
+	for i := range batch {
+		g.out.pending[(g.out.head+i)%len(g.out.pending)].channel.pending = 0
+	}
+	for _, lane := range g.queue.list {
+		g.spreadLane(now, lane)
+	}
+	for _, c := range g.channels {
+		for _, p := range c.pools {
+			p.waiting.requests += c.waiting.requests
+			p.waiting.tokens += c.waiting.tokens
+		}
+	}
+}
+
+// gateWaiting is what waits for a channel or pool.
+type gateWaiting struct {
+	requests, urgent int64
+	tokens           Tokens
+}
+
+func (g *Gate) spreadLane(now Nanos, lane *queueLane) {
+	tier := g.wanted(now, lane)
+	var total int64
+	for i := range tier.choices {
+		total += tier.choices[i].weight
+	}
+	all := gateWaiting{int64(lane.len()), int64(lane.urgent), lane.tokens}
+	var sum int64 // of the weights before and with this one
+	var done gateWaiting
+	for i := range tier.choices {
+		sum += tier.choices[i].weight
+		w := &tier.choices[i].channel.waiting
+		upTo := gateWaiting{
+			// Rounded up: the first channel gets the request that cannot be divided.
+			(mulDiv(all.requests, sum, 1) + total - 1) / total,
+			(mulDiv(all.urgent, sum, 1) + total - 1) / total,
+			Tokens(mulDiv(int64(all.tokens), sum, total)),
+		}
+		w.requests += upTo.requests - done.requests
+		w.urgent += upTo.urgent - done.urgent
+		w.tokens += upTo.tokens - done.tokens
+		done = upTo
+	}
+}
+
+// wanted returns the tier that a lane waits for: the first open to it that has
+// channels and is not closed for sure, or the first of all.
+func (g *Gate) wanted(now Nanos, lane *queueLane) *gateTier {
+	var first *gateTier
+	tiers := lane.key.tiers
+	for i, n := nextTier(tiers, 0), 0; i >= 0 && n <= int(lane.key.level); i, n = nextTier(tiers, i+1), n+1 {
+		t := &lane.key.route.tiers[i]
+		if first == nil {
+			first = t
+		}
+		for k := range t.choices {
+			if !g.closed(now, t.choices[k].channel).sure {
+				return t
+			}
+		}
+	}
+	return first
+}
+
+func (g *Gate) reportChannel(now Nanos, c *gateChannel, full bool, r *Attempts) {
+	inflight, held := c.inflight, c.used(now)-c.inflight
+	n := ChannelReport{
+		Channel:  c.name,
+		InFlight: uint32(inflight), Held: uint32(held), Accepted: uint32(c.accepted(now)),
+		Queued: uint32(min(c.waiting.requests, gateMaxSlots)), Urgent: uint32(min(c.waiting.urgent, gateMaxSlots)),
+		WaitingTokens: c.waiting.tokens,
+		Applied:       c.grant.applied,
+		WouldRefuse:   c.wouldRefuse,
+	}
+	if c.pending < 0 && n == c.reported && !(full && c.cfg != nil) {
+		return
+	}
+	c.reported = n
+	c.pending = int32(len(r.Channels))
+	r.Channels = append(r.Channels, n)
+}
+
+func (g *Gate) reportPool(p *gatePool, full bool, r *Attempts) {
+	n := PoolReport{
+		Pool: p.name, UsedRequests: p.usedRequests, UsedTokens: p.usedTokens,
+		WaitingRequests: p.waiting.requests, WaitingTokens: p.waiting.tokens,
+		Applied: p.revision,
+	}
+	if !full && n == p.reported {
+		return
+	}
+	p.reported = n
+	r.Pools = append(r.Pools, n)
+}
