@@ -1,0 +1,114 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/sim/incident"
+)
+
+// The headers that tell the emulator what a call stands for.
+const (
+	headerInput   = "X-Emulator-Input-Tokens"
+	headerOutput  = "X-Emulator-Output-Tokens"
+	headerRequest = "X-Emulator-Request"
+)
+
+// caller sends the calls of one agent's applications.
+type caller struct {
+	client *http.Client
+	url    string
+	key    string
+	stream bool
+}
+
+// newCaller checks a target and returns who calls it.
+func newCaller(target, key string, stream bool, conns int) (*caller, error) {
+	u, err := url.Parse(target)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("parse target: %w", err)
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return nil, fmt.Errorf("target %q: want http:// or https:// and a host", u.Redacted())
+	}
+	u.Path = strings.TrimSuffix(u.Path, "/")
+	if !strings.HasSuffix(u.Path, "/v1") {
+		u.Path += "/v1"
+	}
+	u.Path += "/chat/completions"
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	return &caller{
+		url: u.String(), key: key, stream: stream,
+		client: &http.Client{
+			Transport: &http.Transport{
+				DialContext: dialer.DialContext, MaxIdleConnsPerHost: conns, IdleConnTimeout: time.Minute,
+				DisableCompression: true, ForceAttemptHTTP2: true,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+func (c *caller) close() { c.client.CloseIdleConnections() }
+
+// call makes one try and returns "" when it was good, or a code. A ctx that
+// ends is for the caller to notice.
+func (c *caller) call(ctx context.Context, w *incident.Workload, r *request) string {
+	req, err := c.request(ctx, w, r)
+	if err != nil {
+		return "request"
+	}
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return transportCode(err, errors.Is(ctx.Err(), context.DeadlineExceeded))
+	}
+	defer resp.Body.Close()
+	code := judge(resp)
+	if code == "broken" && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "timeout"
+	}
+	return code
+}
+
+func (c *caller) request(ctx context.Context, w *incident.Workload, r *request) (*http.Request, error) {
+	body := map[string]any{
+		"model":    w.Route,
+		"messages": []map[string]string{{"role": "user", "content": "Sum up note " + strconv.FormatUint(r.ID, 10) + "."}},
+	}
+	if r.MaxTokens > 0 {
+		body["max_tokens"] = r.MaxTokens
+	}
+	if c.stream {
+		body["stream"] = true
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encode call: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("make call: %w", err)
+	}
+	h := req.Header
+	h.Set("Content-Type", "application/json")
+	h.Set(headerInput, strconv.FormatInt(r.Input, 10))
+	h.Set(headerOutput, strconv.FormatInt(r.Output, 10))
+	h.Set(headerRequest, strconv.FormatUint(r.ID, 10))
+	h.Set("X-Weir-Priority", string(w.Priority))
+	if w.Tenant != "" {
+		h.Set("X-Weir-Tenant", w.Tenant)
+	}
+	if c.key != "" {
+		h.Set("Authorization", "Bearer "+c.key)
+	}
+	return req, nil
+}
