@@ -1,0 +1,94 @@
+package model
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestApply plays the scripts of testdata/apply. Each tells one behaviour in
+// prose, records in, decisions, messages and state out. With -rewrite they are
+// written anew: read the difference.
+//
+//	config [at=1s]   a configuration, one channel or group a line
+//	params           parameters that differ from the defaults
+//	fold             records, see script
+//	state [HEAD]     the state, or the part that begins with HEAD
+//	lease AGENT…     the messages that agents would get now
+//	rebase [bad]     the present state as an anchor
+func TestApply(t *testing.T) {
+	datadriven.Walk(t, "testdata/apply", func(t *testing.T, path string) {
+		s := newScript(t)
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			s.t = t
+			out := s.run(d)
+			checkFleet(t, s.f)
+			return out
+		})
+	})
+}
+
+func (s *script) run(d *datadriven.TestData) string {
+	s.out.Reset()
+	for _, arg := range d.CmdArgs {
+		if arg.Key == "at" {
+			s.at(arg.Vals[0])
+		}
+	}
+	switch d.Cmd {
+	case "config":
+		s.fold(parseConfig(s.t, d.Input))
+	case "params":
+		s.fold(&ParamSet{Name: "test", By: "op", Params: parseParams(s.t, d.Input)})
+	case "fold":
+		return s.play(d.Input)
+	case "state":
+		var head []string
+		for _, a := range d.CmdArgs {
+			head = append(head, a.Key)
+		}
+		return section(s.f.Describe(), strings.Join(head, " "))
+	case "lease":
+		for _, a := range d.CmdArgs {
+			if l := s.f.Lease(a.Key); l != nil {
+				s.out.WriteString(describeLease(l) + "\n")
+			} else {
+				s.out.WriteString(a.Key + ": none\n")
+			}
+		}
+	case "rebase":
+		b := &Rebase{Snapshot: s.f.AppendBinary(nil), Digest: s.f.Digest(), Reason: "the log came back shorter"}
+		if d.HasArg("bad") {
+			b.Digest[0]++
+		}
+		s.fold(b)
+	default:
+		s.t.Fatalf("unknown command %q", d.Cmd)
+	}
+	return s.out.String()
+}
+
+// checkFleet holds what must be true after every record: the sums are those
+// of the leases, lists are sorted, and the encoding can be read again and
+// gives the same state.
+func checkFleet(t testing.TB, f *Fleet) {
+	t.Helper()
+	b := f.AppendBinary(nil)
+	again, err := DecodeFleet(b)
+	if err != nil {
+		t.Fatalf("decode: %v\n%s", err, f.Describe())
+	}
+	if got := again.AppendBinary(nil); string(got) != string(b) {
+		t.Fatalf("decoded state differs:\n%s\nwant\n%s", again.Describe(), f.Describe())
+	}
+	for _, c := range f.channels {
+		sum := channel{}
+		for i := range c.leases {
+			sum.count(&c.leases[i], 1)
+		}
+		if sum.inflight != c.inflight || sum.held != c.held || sum.accepted != c.accepted || sum.queued != c.queued {
+			t.Fatalf("channel %s: sums %d %d %d %d, leases have %d %d %d %d", c.name, c.inflight, c.held, c.accepted, c.queued, sum.inflight, sum.held, sum.accepted, sum.queued)
+		}
+	}
+}
