@@ -85,7 +85,8 @@ func (p *Provider) Offer(now int64, c Call) Answer {
 	return answer
 }
 
-// refuses returns why a call is turned away, if it is, and the true wait.
+// refuses returns why a call is turned away, if it is, and how long until the
+// limits would let it through; for a slot that is not known here.
 func (p *Provider) refuses(now int64, c cost) (int64, incident.Reason) {
 	if left := p.ban.blocked(now); left > 0 {
 		return left, incident.ReasonBan
@@ -94,7 +95,7 @@ func (p *Provider) refuses(now int64, c cost) (int64, incident.Reason) {
 		return wait, reason
 	}
 	if p.engine.running >= slots(&p.law) && p.queue.length >= p.law.Queue {
-		return p.engine.nextEnd() - now, incident.ReasonConcurrency
+		return Never, incident.ReasonConcurrency
 	}
 	return 0, ""
 }
@@ -111,8 +112,13 @@ func (p *Provider) refuse(now int64, reason incident.Reason, wait int64, c cost)
 	switch {
 	case law.Hint == incident.HintFixed:
 		r.RetryAfter = law.HintFor
-	case law.Hint == incident.HintExact && wait < day*366:
-		r.RetryAfter = time.Duration(wait)
+	case law.Hint == incident.HintExact:
+		if reason == incident.ReasonConcurrency {
+			wait = p.engine.nextEnd() - now
+		}
+		if wait < day*366 {
+			r.RetryAfter = time.Duration(wait)
+		}
 	}
 	if law.Headers {
 		r.Headers = p.limits.headers(now)
