@@ -29,9 +29,9 @@ func sample() *Run {
 		phase := Phase{Name: name, About: "load goes to the provider", Seconds: 30, Marks: []Mark{{At: 10, Text: "concurrency 165 -> 80"}}}
 		phase.Figures = Figures{
 			Seconds: 25, Offered: 5000, Completed: int64(500 + 950*p), Goodput: float64(20 + 38*p), CouldHaveServed: 1525,
-			GoodputRatio: 0.328 + 0.623*float64(p), Attempts: int64(24000 - 22500*p), Refused: int64(22000 - 21980*p),
-			Wasted: int64(22000 - 21980*p), WasteRatio: 0.917 - 0.904*float64(p), Code2064: int64(22000 - 21980*p),
-			P50: 4.2, P99: 9.1, CallP50: 2.5, CallP99: Seconds(math.NaN()), Recover: Seconds([]float64{math.NaN(), 3.5}[p]),
+			GoodputRatio: Number(0.328 + 0.623*float64(p)), Attempts: int64(24000 - 22500*p), Refused: int64(22000 - 21980*p),
+			Wasted: int64(22000 - 21980*p), WasteRatio: Number(0.917 - 0.904*float64(p)), Code2064: int64(22000 - 21980*p),
+			P50: 4.2, P99: 9.1, CallP50: 2.5, CallP99: Number(math.NaN()), Recover: Number([]float64{math.NaN(), 3.5}[p]),
 		}
 		s := &phase.Samples
 		for i := range 120 {
@@ -122,7 +122,7 @@ func TestPageHoldsData(t *testing.T) {
 	}
 	want := sample()
 	for i, p := range got.Phases {
-		if diff := cmp.Diff(want.Phases[i].Figures, p.Figures, cmp.Comparer(sameSeconds)); diff != "" {
+		if diff := cmp.Diff(want.Phases[i].Figures, p.Figures, cmp.Comparer(sameNumber)); diff != "" {
 			t.Errorf("figures of phase %d (-want +got):\n%s", i, diff)
 		}
 		for key, column := range p.Samples {
@@ -136,7 +136,7 @@ func TestPageHoldsData(t *testing.T) {
 	}
 }
 
-func sameSeconds(a, b Seconds) bool {
+func sameNumber(a, b Number) bool {
 	return a == b || math.IsNaN(float64(a)) && math.IsNaN(float64(b))
 }
 

@@ -52,28 +52,28 @@ type Figures struct {
 	Goodput   float64 `json:"goodput"`
 	// CouldHaveServed is what an omniscient scheduler served of the same
 	// demand, by the provider's books; GoodputRatio is Completed over it.
-	CouldHaveServed int64   `json:"could_have_served"`
-	GoodputRatio    float64 `json:"goodput_ratio"`
+	CouldHaveServed int64  `json:"could_have_served"`
+	GoodputRatio    Number `json:"goodput_ratio"`
 	// Attempts are calls that reached the provider; Wasted are those refused,
 	// failed or abandoned; WasteRatio is Wasted over Attempts.
-	Attempts   int64   `json:"attempts"`
-	Refused    int64   `json:"refused"`
-	Abandoned  int64   `json:"abandoned"`
-	Failed     int64   `json:"failed"`
-	Wasted     int64   `json:"wasted_attempts"`
-	WasteRatio float64 `json:"waste_ratio"`
+	Attempts   int64  `json:"attempts"`
+	Refused    int64  `json:"refused"`
+	Abandoned  int64  `json:"abandoned"`
+	Failed     int64  `json:"failed"`
+	Wasted     int64  `json:"wasted_attempts"`
+	WasteRatio Number `json:"waste_ratio"`
 	// Code2064 counts the provider's answers with that code.
 	Code2064 int64 `json:"code_2064"`
 	// P50 and P99 are request times in seconds from when a request was wanted
 	// to its answer; CallP50 and CallP99 those of one call that was answered.
 	// NaN for none.
-	P50     Seconds `json:"p50_s"`
-	P99     Seconds `json:"p99_s"`
-	CallP50 Seconds `json:"call_p50_s"`
-	CallP99 Seconds `json:"call_p99_s"`
+	P50     Number `json:"p50_s"`
+	P99     Number `json:"p99_s"`
+	CallP50 Number `json:"call_p50_s"`
+	CallP99 Number `json:"call_p99_s"`
 	// Recover is the time after the last change of the script until nine
 	// tenths of what could have been served was; NaN for never.
-	Recover Seconds `json:"recover_s"`
+	Recover Number `json:"recover_s"`
 	// WastedTokens are the tokens of provider work that reached nobody;
 	// RefusedTokens the prompt tokens sent along with refused attempts.
 	WastedTokens  int64 `json:"wasted_tokens"`
@@ -96,20 +96,20 @@ type Decision struct {
 	Reason string `json:"reason"`
 }
 
-// Seconds is a time in seconds; NaN means none and is null in JSON.
-type Seconds float64
+// Number is a number that may be missing: NaN means none and is null in JSON.
+type Number float64
 
 // MarshalJSON writes null for NaN and infinities.
-func (s Seconds) MarshalJSON() ([]byte, error) { return appendNumber(nil, float64(s)), nil }
+func (n Number) MarshalJSON() ([]byte, error) { return appendNumber(nil, float64(n), -1), nil }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
-func (s *Seconds) UnmarshalJSON(data []byte) error {
+func (n *Number) UnmarshalJSON(data []byte) error {
 	if bytes.Equal(data, []byte("null")) {
-		*s = Seconds(math.NaN())
+		*n = Number(math.NaN())
 		return nil
 	}
-	if err := json.Unmarshal(data, (*float64)(s)); err != nil {
-		return fmt.Errorf("decode seconds: %w", err)
+	if err := json.Unmarshal(data, (*float64)(n)); err != nil {
+		return fmt.Errorf("decode number: %w", err)
 	}
 	return nil
 }
@@ -118,8 +118,8 @@ func (s *Seconds) UnmarshalJSON(data []byte) error {
 type Samples struct {
 	// T is seconds since the start of the phase, growing.
 	T Column `json:"t_s"`
-	// Offered, Sent, Completed, Refused and Could are calls per second around
-	// T: wanted by the application, arrived at the provider, answered, turned
+	// Offered, Sent, Completed, Refused and Could are calls per second over the
+	// second before T: wanted by the application, arrived at the provider, answered, turned
 	// away, and what could have been served.
 	Offered   Column `json:"offered"`
 	Sent      Column `json:"sent"`
@@ -150,17 +150,17 @@ func (c Column) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = appendNumber(out, v)
+		out = appendNumber(out, v, 5)
 	}
 	return append(out, ']'), nil
 }
 
-func appendNumber(out []byte, v float64) []byte {
+func appendNumber(out []byte, v float64, digits int) []byte {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return append(out, "null"...)
 	}
 	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
 		return strconv.AppendFloat(out, v, 'f', 0, 64)
 	}
-	return strconv.AppendFloat(out, v, 'g', 5, 64)
+	return strconv.AppendFloat(out, v, 'g', digits, 64)
 }

@@ -27,8 +27,8 @@ func Rows(phases []Phase) []Row {
 	}
 	return []Row{
 		row(true, "completed a second", "requests answered within their deadline", func(f *Figures) string { return decimal(f.Goodput, 1) }),
-		row(true, "share of what could have been served", "against an omniscient scheduler on the same provider and demand", func(f *Figures) string { return percent(f.GoodputRatio) }),
-		row(true, "wasted attempts", "refused, failed or abandoned, of all that reached the provider", func(f *Figures) string { return percent(f.WasteRatio) }),
+		row(true, "share of what could have been served", "against an omniscient scheduler on the same provider and demand", func(f *Figures) string { return percent(float64(f.GoodputRatio)) }),
+		row(true, "wasted attempts", "refused, failed or abandoned, of all that reached the provider", func(f *Figures) string { return percent(float64(f.WasteRatio)) }),
 		row(true, "answers with code 2064", "by the provider's books", func(f *Figures) string { return Count(f.Code2064) }),
 		row(false, "requests wanted", "by the application", func(f *Figures) string { return Count(f.Offered) }),
 		row(false, "requests completed", "", func(f *Figures) string { return Count(f.Completed) }),
@@ -62,18 +62,18 @@ func percent(v float64) string {
 	return decimal(100*v, 1) + " %"
 }
 
-func span(s Seconds) string {
-	if math.IsNaN(float64(s)) {
+func span(n Number) string {
+	if math.IsNaN(float64(n)) {
 		return none
 	}
-	return decimal(float64(s), 2) + " s"
+	return decimal(float64(n), 2) + " s"
 }
 
-func never(s Seconds) string {
-	if math.IsNaN(float64(s)) {
+func never(n Number) string {
+	if math.IsNaN(float64(n)) {
 		return "not within the run"
 	}
-	return decimal(float64(s), 1) + " s"
+	return decimal(float64(n), 1) + " s"
 }
 
 // Count shows an integer with its thousands apart.
