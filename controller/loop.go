@@ -59,6 +59,7 @@ func New(o Options) (*Loop, error) {
 		done:    make(chan struct{}),
 	}
 	l.meters = newMeters(o.Metrics)
+	l.reading.stop = func() {}
 	l.storing.results = make(chan error, 1)
 	l.leading.results = make(chan appended, 1)
 	l.leading.turn = make(chan struct{}, 1)
@@ -66,6 +67,7 @@ func New(o Options) (*Loop, error) {
 	l.telling.leased = make(chan leased, 1)
 	l.telling.changed = map[string]struct{}{}
 	l.telling.leases = map[string]struct{}{}
+	l.telling.nextBroadcast, l.telling.nextLeases = time.Now(), time.Now()
 	l.looking.results = make(chan look, 1)
 	return l, nil
 }
@@ -130,6 +132,8 @@ func (l *Loop) turn(ctx context.Context) error {
 			return nil
 		case e := <-l.reading.entries:
 			l.fold(e)
+		case err := <-l.reading.ended:
+			l.interrupted(err)
 		case err := <-l.storing.results:
 			if err := l.stored(err); err != nil {
 				return err

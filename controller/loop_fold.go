@@ -62,7 +62,7 @@ func (l *Loop) apply(e events.Entry) {
 		l.position.Owed, l.reading.unseen = "", 0
 	}
 	l.position.Seq, l.position.Time, l.position.CRC = e.Seq, e.Time, store.Checksum(e.Data)
-	l.reading.next = e.Seq + 1
+	l.reading.next, l.reading.pause = e.Seq+1, backoff{}
 	l.storing.changed(l.reading.appliedAt)
 }
 

@@ -53,9 +53,10 @@ type leading struct {
 
 // appended is the outcome of an append.
 type appended struct {
-	fact model.Fact
-	seq  uint64
-	err  error
+	fact   model.Fact
+	folded uint64 // what was folded when it began
+	seq    uint64
+	err    error
 }
 
 // lead notes whether this process leads after what was folded.
@@ -180,16 +181,11 @@ func (l *Loop) configure(ctx context.Context) {
 // unless that is the log's last entry.
 func (l *Loop) append(ctx context.Context, f model.Fact, after uint64) {
 	l.leading.busy = true
-	data := events.Encode(nil, f)
+	data, folded := events.Encode(nil, f), l.position.Seq
 	l.helpers.Go(func() {
 		seq, err := l.put(ctx, data, after)
-		l.leading.results <- appended{fact: f, seq: seq, err: err}
+		l.leading.results <- appended{fact: f, folded: folded, seq: seq, err: err}
 	})
-}
-
-// conditional is what a log can do beyond events.Log.
-type conditional interface {
-	AppendAfter(ctx context.Context, last uint64, data []byte) (uint64, error)
 }
 
 // put appends one encoded fact; one at a time.
@@ -202,8 +198,11 @@ func (l *Loop) put(ctx context.Context, data []byte, after uint64) (uint64, erro
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	if c, ok := l.options.Log.(conditional); ok && after > 0 {
-		return c.AppendAfter(ctx, after, data)
+	if log, ok := l.options.Log.(events.Loader); ok && after > 0 {
+		return after + 1, log.Load(ctx, events.Entry{
+			Seq: after + 1, Time: model.Nanos(time.Now().UnixNano()),
+			Subject: events.ControlSubject(l.options.Fleet), Data: data,
+		})
 	}
 	return l.options.Log.Append(ctx, data)
 }
@@ -217,6 +216,11 @@ func (l *Loop) written(r appended) {
 		return
 	}
 	d.awaited, d.pause, d.after = r.seq, backoff{}, time.Time{}
+	if r.seq <= r.folded {
+		// The log gives numbers away that were folded: it was rewound.
+		l.looking.at = time.Time{}
+		d.after = time.Now().Add(lookOften)
+	}
 	switch f := r.fact.(type) {
 	case *model.Lead:
 		d.fencedEnd = r.seq

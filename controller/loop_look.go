@@ -164,7 +164,7 @@ func (l *Loop) lookDue() time.Time {
 	switch {
 	case l.looking.busy:
 		return time.Time{}
-	case !l.reading.caughtUp || l.looking.stalled > 0 || l.leading.fenced:
+	case !l.reading.caughtUp || l.reading.broken || l.looking.stalled > 0 || l.leading.fenced:
 		return l.looking.at.Add(lookOften)
 	}
 	return l.looking.at.Add(lookEvery)
@@ -204,6 +204,10 @@ func (l *Loop) looked(ctx context.Context, k look) {
 		l.leading.awaited = 0 // what was appended is gone again
 	}
 	l.leading.looked(k.at, k.info.Last)
+	if l.reading.broken {
+		l.read(ctx)
+		return
+	}
 	l.unstall(ctx, k)
 }
 

@@ -12,7 +12,12 @@ import (
 // reading is where the loop stands in the log.
 type reading struct {
 	entries chan events.Entry
-	cancel  context.CancelFunc
+	ended   chan error // why the reader stopped
+	stop    context.CancelFunc
+	// broken is set from a reader's end until the log was looked at: what it
+	// holds may have changed while nobody read.
+	broken bool
+	pause  backoff
 	// next is the sequence that must come next.
 	next uint64
 	// first is the log's first sequence and target its last at the start:
@@ -33,56 +38,53 @@ const buffered = 64
 
 // read starts to read from the next sequence on, in place of what read before.
 func (l *Loop) read(ctx context.Context) {
-	l.reading.stop()
-	ctx, cancel := context.WithCancel(ctx)
-	entries := make(chan events.Entry, buffered)
-	l.reading.entries, l.reading.cancel = entries, cancel
-	from := l.reading.next
-	l.helpers.Go(func() { deliver(ctx, l.options.Log, from, entries, l.log) })
-}
-
-func (r *reading) stop() {
-	if r.cancel != nil {
-		r.cancel()
-	}
-}
-
-// deliver reads until ctx ends. A reader that fails is opened again where it
-// stopped.
-func deliver(ctx context.Context, log events.Log, from uint64, to chan<- events.Entry, logger *slog.Logger) {
-	var pause backoff
-	for ctx.Err() == nil {
-		next, err := deliverSome(ctx, log, from, to)
-		if next > from {
-			from, pause = next, backoff{}
+	r := &l.reading
+	r.stop()
+	ctx, r.stop = context.WithCancel(ctx)
+	entries, ended, from := make(chan events.Entry, buffered), make(chan error, 1), r.next
+	r.entries, r.ended, r.broken = entries, ended, false
+	l.helpers.Go(func() {
+		if err := deliver(ctx, l.options.Log, from, entries); ctx.Err() == nil {
+			ended <- err
 		}
-		if ctx.Err() != nil {
-			return
-		}
-		logger.Warn("log cannot be read, trying again", slog.Uint64("from", from), slog.Any("error", err))
-		pause.sleep(ctx)
-	}
+	})
 }
 
-// deliverSome reads until something fails, and returns what comes next.
-func deliverSome(ctx context.Context, log events.Log, from uint64, to chan<- events.Entry) (next uint64, err error) {
+// deliver reads until something fails.
+func deliver(ctx context.Context, log events.Log, from uint64, to chan<- events.Entry) (err error) {
 	r, err := log.Read(ctx, from)
 	if err != nil {
-		return from, err
+		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	for {
 		e, err := r.Next(ctx)
 		if err != nil {
-			return from, err
+			return err
 		}
 		select {
 		case to <- e:
-			from = e.Seq + 1
 		case <-ctx.Done():
-			return from, ctx.Err()
+			return ctx.Err()
 		}
 	}
+}
+
+// interrupted notes that the reader stopped. What it delivered before is
+// folded; then the log is looked at before anybody reads on.
+func (l *Loop) interrupted(err error) {
+	for {
+		select {
+		case e := <-l.reading.entries:
+			l.fold(e)
+			continue
+		default:
+		}
+		break
+	}
+	l.log.Warn("log cannot be read, trying again", slog.Uint64("from", l.reading.next), slog.Any("error", err))
+	l.reading.broken = true
+	l.looking.at = time.Now().Add(l.reading.pause.next() - lookOften)
 }
 
 // backoff is a pause that doubles from 50 ms to 5 s.

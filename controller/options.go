@@ -26,7 +26,11 @@ type Store interface {
 
 // Options are what a Loop works with.
 type Options struct {
-	// Log, Outbox and Store are required and outlive the Loop.
+	// Fleet is the fleet's name.
+	Fleet string
+	// Log, Outbox and Store are required and outlive the Loop. A Log that is
+	// an events.Loader takes a rebase right behind the state it holds; with
+	// any other, what agents report in that moment is counted as lost.
 	Log    events.Log
 	Outbox events.Outbox
 	Store  Store
@@ -50,6 +54,9 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	if o.Log == nil || o.Outbox == nil || o.Store == nil {
 		return o, errors.New("controller needs a log, an outbox and a store")
+	}
+	if err := events.CheckFleet(o.Fleet); err != nil {
+		return o, err
 	}
 	if o.Controller == "" {
 		o.Controller = "controller"
