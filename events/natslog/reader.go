@@ -1,0 +1,128 @@
+package natslog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/events"
+	"weir/model"
+)
+
+const (
+	// pullBytes is how much the server sends ahead. More than the server may
+	// queue for a connection makes it drop the connection; an entry fits.
+	pullBytes = 1 << 20
+	// heartbeat is how often a server without entries says that it lives.
+	heartbeat = 5 * time.Second
+	// handOver is how many entries wait between the connection and Next. With
+	// pullBytes it bounds what a reader holds.
+	handOver = 32
+)
+
+// Read implements events.Log. The reader outlives lost connections and server
+// restarts. A goroutine of its own feeds it; it ends soon after Close.
+func (l *Log) Read(ctx context.Context, from uint64) (events.Reader, error) {
+	r, err := l.read(ctx, from)
+	if err != nil {
+		return nil, fmt.Errorf("read log from %d: %w", from, errorOf(err))
+	}
+	return r, nil
+}
+
+func (l *Log) read(ctx context.Context, from uint64) (*reader, error) {
+	if err := alive(ctx); err != nil {
+		return nil, err
+	}
+	consumer, err := l.js.OrderedConsumer(ctx, l.config.Name, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, // else the sequence is ignored
+		OptStartSeq:   max(from, 1),
+	})
+	if err != nil {
+		return nil, err
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxBytes(pullBytes), jetstream.PullHeartbeat(heartbeat))
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{messages: messages, entries: make(chan events.Entry, handOver), done: make(chan struct{})}
+	go r.feed()
+	return r, nil
+}
+
+// reader hands entries over from the goroutine that receives them.
+type reader struct {
+	messages jetstream.MessagesContext
+	entries  chan events.Entry // closed when feed ends
+	err      error             // why it ended
+	once     sync.Once
+	done     chan struct{} // closed by Close
+}
+
+// feed receives until the reader is closed or the connection is for good.
+func (r *reader) feed() {
+	defer close(r.entries)
+	for {
+		m, err := r.messages.Next()
+		if err != nil {
+			if errors.Is(err, jetstream.ErrMsgIteratorClosed) {
+				err = fmt.Errorf("%w: %w", events.ErrClosed, err)
+			}
+			r.err = err
+			return
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			r.err = err
+			return
+		}
+		e := events.Entry{
+			Seq:     meta.Sequence.Stream,
+			Time:    model.Nanos(meta.Timestamp.UnixNano()),
+			Subject: m.Subject(),
+			Data:    m.Data(),
+		}
+		select {
+		case r.entries <- e:
+		case <-r.done:
+			return
+		}
+	}
+}
+
+// Next implements events.Reader.
+func (r *reader) Next(ctx context.Context) (events.Entry, error) {
+	select {
+	case <-r.done:
+		return events.Entry{}, events.ErrClosed
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return events.Entry{}, err
+	}
+	select {
+	case e, ok := <-r.entries:
+		if !ok {
+			return events.Entry{}, fmt.Errorf("read next entry: %w", r.err)
+		}
+		return e, nil
+	case <-r.done:
+		return events.Entry{}, events.ErrClosed
+	case <-ctx.Done():
+		return events.Entry{}, ctx.Err()
+	}
+}
+
+// Close implements events.Reader. Stopping waits while the consumer is being
+// made anew, which without a server takes seconds, so it is not waited for.
+func (r *reader) Close() error {
+	r.once.Do(func() {
+		close(r.done)
+		go r.messages.Stop()
+	})
+	return nil
+}
