@@ -7,7 +7,7 @@ const (
 	causeNone     gateCause = iota // it can
 	causeAuth                      // the credential is refused
 	causeQuota                     // the quota is used up
-	causeHold                      // the provider asked to wait
+	causeHold                      // a refusal asks to wait
 	causeClosed                    // the fleet's breaker, hold or pause
 	causeHalfOpen                  // only probes may pass
 	causeDrained                   // an operator set the weight to 0
@@ -43,7 +43,7 @@ func (c gateCause) String() string {
 	case causeQuota:
 		return "the quota is used up"
 	case causeHold:
-		return "the provider asked to wait"
+		return "the channel waits after a refusal"
 	case causeClosed:
 		return "the channel is closed"
 	case causeHalfOpen:

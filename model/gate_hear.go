@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // SetConfig takes the fleet's configuration of record seq; older ones are
 // dropped. The agent's own file comes as seq 0. The gate keeps c, which must
@@ -54,21 +57,18 @@ func (p *gatePool) setLimits(now Nanos, l Limits) {
 	}
 }
 
-// setRoutes compiles the routes anew and sorts what waits into them.
+// setRoutes compiles the routes anew and puts every request where it belongs
+// now.
 func (g *Gate) setRoutes(now Nanos) {
-	waiting := g.swept[:0]
-	for _, r := range g.timers {
-		waiting = append(waiting, r)
-	}
-	slices.SortFunc(waiting, func(a, b *gateRequest) int {
-		if a.number < b.number {
-			return -1
-		}
-		return 1
-	})
-	for _, r := range waiting {
-		if r.state == gateQueued {
+	live := g.swept[:0]
+	for _, r := range g.requests.all {
+		switch r.state {
+		case gateQueued:
 			g.queue.remove(r)
+			live = append(live, r)
+		case gateParked, gateRunning:
+			live = append(live, r)
+		case gateFree, gateAnswered:
 		}
 	}
 	routes := map[string]*gateRoute{}
@@ -84,29 +84,34 @@ func (g *Gate) setRoutes(now Nanos) {
 		g.routes = append(g.routes, t)
 	}
 	g.byRoute = routes
-	for _, r := range waiting {
+	slices.SortFunc(live, func(a, b *gateRequest) int { return cmp.Compare(a.number, b.number) })
+	for _, r := range live {
 		g.resort(now, r)
 	}
-	clear(waiting)
-	g.swept = waiting[:0]
+	clear(live)
+	g.swept = live[:0]
 }
 
-// resort puts a waiting request into its route as that is configured now.
+// resort puts a request into its route as that is configured now.
 func (g *Gate) resort(now Nanos, r *gateRequest) {
 	r.tiers = 0
 	if g.byRoute[r.route.name] == r.route {
 		r.tiers = r.route.fits(r.capability)
 	}
-	if r.state == gateQueued {
+	switch {
+	case r.state == gateRunning:
+		return
+	case r.state == gateQueued:
 		g.timers.drop(r)
 		r.state = gateFree
-		if r.tiers != 0 {
-			r.level = 0
-			for r.opens(r.level) <= now {
-				r.level++
-			}
-			g.enqueue(now, r)
+		if r.tiers == 0 {
+			break
 		}
+		r.level = 0
+		for r.opens(r.level) <= now {
+			r.level++
+		}
+		g.enqueue(now, r)
 	}
 	if r.tiers == 0 {
 		g.refuse(now, r, gateBlock{cause: causeGone, until: gateNever}, "the route is no longer configured")

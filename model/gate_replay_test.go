@@ -122,7 +122,12 @@ func (p *gatePlay) ask() {
 		if d := p.str("deadline", ""); d != "" {
 			a.Deadline = p.now + p.span(d)
 		}
-		p.reply(p.g.Ask(p.now, a))
+		r := p.g.Ask(p.now, a)
+		if p.has("quiet") {
+			p.permits[a.Request] = r.Permit.ID
+			continue
+		}
+		p.reply(r)
 	}
 }
 
@@ -142,6 +147,9 @@ func (p *gatePlay) done() {
 	for i := range p.num("n", 1) {
 		id := uint64(p.num("id", 0) + i)
 		n := p.g.Done(p.now, p.permits[id], o)
+		if p.has("quiet") {
+			continue
+		}
 		fmt.Fprintf(&p.out, "%d %s", id, n.Kind)
 		if n.Kind == NextRetry {
 			p.tickets[id], p.names[n.Ticket] = n.Ticket, id
@@ -264,7 +272,11 @@ func (p *gatePlay) writeReport() {
 	for _, c := range r.Pools {
 		fmt.Fprintf(&p.out, "  %s used=%d/%d waiting=%d/%d applied=%d\n", c.Pool, c.UsedRequests, c.UsedTokens, c.WaitingRequests, c.WaitingTokens, c.Applied)
 	}
-	for _, a := range r.Attempts {
+	for i, a := range r.Attempts {
+		if i == 12 {
+			fmt.Fprintf(&p.out, "  and %d more\n", len(r.Attempts)-i)
+			break
+		}
 		fmt.Fprintf(&p.out, "  attempt %d.%d %s %s age=%s took=%s queued=%s epoch=%d", a.Request, a.Try, r.Channels[a.Channel].Channel, a.Class, a.Age, a.Took, a.Queued, a.Epoch)
 		if a.Probe != 0 {
 			fmt.Fprintf(&p.out, " probe=%d", a.Probe)
@@ -362,6 +374,9 @@ func gateConfigOf(t *testing.T, text string) *Config {
 	for line := range strings.Lines(text) {
 		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		w := gateWordsOf(rest)
+		if kind == "retry" {
+			w = gateWordsOf(line)
+		}
 		limits := Limits{RequestsPerMinute: int64(w.num(t, "rpm", 0)), TokensPerMinute: Tokens(w.num(t, "tpm", 0))}
 		switch kind {
 		case "channel":

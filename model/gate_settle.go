@@ -101,17 +101,28 @@ func (g *Gate) settle(now Nanos, r *gateRequest, o *Outcome, backoff Nanos) {
 	}
 	g.number.settled++
 	g.record(now, r, o)
-	if o.Class.Refused() {
-		c.held.add(gateLater(now, backoff))
+	g.react(now, r, o, share, backoff)
+	switch {
+	case o.Class.Refused():
+		c.held.add(gateLater(now, g.heldFor(now, c, backoff)))
 		c.local.refusedAfter(now - r.at.started)
 		g.wantReport(now)
-	} else if over || r.at.probe != 0 {
+	case over || r.at.probe != 0:
 		g.wantReport(now)
 	}
-	g.react(now, r, o, share, backoff)
 	r.lastClass = o.Class
 	g.dirty = true
 	g.changed(now)
+}
+
+// heldFor returns how long a refused slot stays taken: the backoff; where the
+// channel itself is stopped for a wait that the provider named, only the
+// backoff without it, so that no slot is missing when the channel opens early.
+func (g *Gate) heldFor(now Nanos, c *gateChannel, backoff Nanos) Nanos {
+	if b := g.closed(now, c); b.sure && b.until >= gateLater(now, backoff) {
+		return min(backoff, retryBackoff(&g.config.Retry, 1, 0, g.cfg.Rand))
+	}
+	return backoff
 }
 
 // react is the gate's own answer to an outcome, until the controller speaks.
@@ -192,6 +203,9 @@ func (g *Gate) close(now Nanos, c *gateChannel, o *Outcome) {
 		if h := &o.Hints[i]; h.Remaining == 0 {
 			wait = max(wait, h.Reset)
 		}
+	}
+	if wait == 0 && o.Class != ClassAuth {
+		wait = quotaProbe
 	}
 	if wait == 0 || wait > g.cfg.Params.HoldMax {
 		wait = g.cfg.Params.HoldMax
@@ -298,11 +312,11 @@ func (g *Gate) next(now Nanos, r *gateRequest, o *Outcome, backoff Nanos) Next {
 		n.Reason = "observed only"
 		return n
 	default:
-		if why := g.again(now, r, where, backoff, &n); why == "" {
+		why := g.again(now, r, where, backoff, &n)
+		if why == "" {
 			return n
-		} else {
-			n.Reason = why
 		}
+		n.Reason = why
 	}
 	if where != retryNever || o.Class == ClassTransport {
 		g.fix(r, o, &n)
@@ -321,8 +335,11 @@ func (g *Gate) fix(r *gateRequest, o *Outcome, n *Next) {
 // again puts r in line for another attempt, or says why not.
 func (g *Gate) again(now Nanos, r *gateRequest, where retryWhere, backoff Nanos, n *Next) string {
 	cfg := &g.config.Retry
-	if int(r.tries) >= int(cfg.MaxAttempts) {
+	switch {
+	case int(r.tries) >= int(cfg.MaxAttempts):
 		return "as many attempts as allowed were made"
+	case r.tiers == 0:
+		return "the route is no longer configured"
 	}
 	c := r.at.channel
 	r.avoid, r.avoidUntil, r.notBefore = nil, 0, now
@@ -337,6 +354,7 @@ func (g *Gate) again(now Nanos, r *gateRequest, where retryWhere, backoff Nanos,
 			r.avoid, r.avoidUntil = c, gateLater(now, backoff)
 		} else {
 			r.notBefore = gateLater(now, backoff)
+			n.Reason = "after the backoff: nothing else has room"
 		}
 	case retryQuick:
 		r.notBefore = gateLater(now, backoff/8)
