@@ -1,0 +1,118 @@
+package world
+
+import "weir/model"
+
+// agent is one process of the fleet: the application and what stands between
+// it and the providers.
+type agent struct {
+	w     *world
+	index int
+	name  string
+	boot  uint64
+	up    bool // not crashed, not left
+	door  door
+	pools []pool // by workload
+
+	weir *weirDoor // the door when the policy is Weir's
+}
+
+// pool is an application's outstanding calls of one workload at one agent,
+// and those that wait for a place.
+type pool struct {
+	out     int
+	backlog fifo
+}
+
+// door is what a policy puts between an application and the providers of one
+// agent. It never sees a provider's truth.
+type door interface {
+	// ask takes the application's try; the world hears succeed or fail later.
+	ask(request uint32)
+	// leave takes back a try that the application gave up.
+	leave(request uint32)
+	// accepted is the first token of an attempt.
+	accepted(attempt uint32)
+	// settled is the end of an attempt.
+	settled(request, attempt uint32, o model.Outcome)
+}
+
+func (a *agent) wakeGate(at int64) {
+	if a.weir != nil {
+		a.weir.wake(at)
+	}
+}
+
+func (a *agent) wakeReport(at int64) {
+	if a.weir != nil {
+		a.weir.report(at)
+	}
+}
+
+func (a *agent) acked(boot uint64) {
+	if a.weir != nil && a.boot == boot {
+		a.weir.acked()
+	}
+}
+
+// fifo is a queue of requests with their ids, so that one that ended and whose
+// place was taken by another is recognised.
+type fifo struct {
+	items []fifoItem
+	head  int
+}
+
+type fifoItem struct {
+	i  uint32
+	id uint64
+}
+
+func (f *fifo) push(i uint32, id uint64) { f.items = append(f.items, fifoItem{i, id}) }
+
+func (f *fifo) pop() (i uint32, id uint64, ok bool) {
+	if f.head == len(f.items) {
+		return 0, 0, false
+	}
+	it := f.items[f.head]
+	f.head++
+	if f.head > 1024 && f.head*2 > len(f.items) {
+		f.items = append(f.items[:0], f.items[f.head:]...)
+		f.head = 0
+	}
+	return it.i, it.id, true
+}
+
+// directDoor is the policy none: every try goes to the route's first channel
+// at once.
+type directDoor struct{ a *agent }
+
+func (d *directDoor) ask(i uint32) {
+	w := d.a.w
+	w.send(i, w.firstChannel(w.requests[i].Workload), model.Permit{})
+}
+
+func (d *directDoor) leave(i uint32)  { d.a.w.abandon(i) }
+func (d *directDoor) accepted(uint32) {}
+
+func (d *directDoor) settled(i, _ uint32, o model.Outcome) {
+	if o.Class == model.ClassOK {
+		d.a.w.succeed(i)
+		return
+	}
+	d.a.w.fail(i)
+}
+
+// firstChannel is the first channel of the workload's route.
+func (w *world) firstChannel(workload int) string {
+	name := w.inc.Workloads[workload].Route
+	for i := range w.inc.Routes {
+		if w.inc.Routes[i].Name != name {
+			continue
+		}
+		for _, t := range w.inc.Routes[i].Tiers {
+			if len(t.Channels) > 0 {
+				return t.Channels[0].Channel
+			}
+		}
+	}
+	panic("world: BUG: route " + name + " has no channel")
+}

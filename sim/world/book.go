@@ -1,0 +1,167 @@
+package world
+
+import (
+	"slices"
+	"time"
+
+	"weir/model"
+	"weir/sim/provider"
+)
+
+// Second is what happened within one second of virtual time, and how things
+// stood at its end.
+type Second struct {
+	At        int // the second's end, from 1
+	Wanted    int64
+	Completed int64 // within their deadline
+	Failed    int64
+	Sent      int64
+	Refused   [model.NumClasses]int64
+	InFlight  int64 // at the providers
+	Capacity  int64 // the providers' true caps
+	// Could is what an omniscient scheduler served in the second.
+	Could int64
+	// Window, Limit, Weight, Latency and Breaker are the first channel's, as
+	// Weir's controller had it.
+	Window  model.Milli
+	Weight  model.PPM
+	Latency model.PPM
+	Breaker string
+	Queued  int64
+}
+
+// Result is one run's figures. Those of a rate start when the books open.
+type Result struct {
+	Incident, Policy string
+	Seed             uint64
+	Requests         int64
+	Completed        int64
+	Failed           int64
+	Could            int64
+	Attempts, Wasted int64
+	Refused          int64
+	Abandoned        int64
+	Timeouts         int64
+	TurnedAway       int64
+	Retries          int64
+	P50, P95, P99    time.Duration
+	// LeaseOvershoot is the largest Σ claims ÷ limit, in ppm, over records
+	// that raised a claim.
+	LeaseOvershoot int64
+	Events         uint64
+	Digest         uint64
+	Seconds        []Second
+	Decisions      []model.Decision
+	Books          []provider.Books
+}
+
+// GoodputRatio is completed requests over what an omniscient scheduler served.
+func (r *Result) GoodputRatio() float64 { return float64(r.Completed) / float64(max(r.Could, 1)) }
+
+// WasteRatio is the share of attempts that brought nothing.
+func (r *Result) WasteRatio() float64 { return float64(r.Wasted) / float64(max(r.Attempts, 1)) }
+
+// book collects while a run goes on.
+type book struct {
+	from      int64
+	second    Second
+	seconds   []Second
+	latencies []int64
+	decided   []model.Decision
+	total     Second // since the books opened
+	abandoned, abandonedFrom,
+	timeouts, turnedAway, retries int64
+	could, couldFrom int64
+	events           uint64
+}
+
+// maxDecisions bounds the decisions kept of one run.
+const maxDecisions = 20_000
+
+func newBook(w *world) book { return book{from: int64(w.cfg.BooksFrom)} }
+
+func (b *book) completed(w *world, r *request) {
+	if r.Deadline > 0 && w.now > r.Deadline {
+		b.second.Failed++
+		return
+	}
+	b.second.Completed++
+	if w.now >= b.from {
+		b.latencies = append(b.latencies, w.now-r.At)
+	}
+}
+
+func (b *book) decisions(_ *world, d []model.Decision) {
+	if room := maxDecisions - len(b.decided); room > 0 {
+		b.decided = append(b.decided, d[:min(room, len(d))]...)
+	}
+}
+
+// second closes a second of the books.
+func (w *world) second() {
+	b := &w.book
+	s := &b.second
+	s.At = int(w.now / int64(time.Second))
+	var could int64
+	for i := range w.providers {
+		w.serve(i)
+		t := w.providers[i].truth
+		books := t.Books()
+		could += books.CouldHaveServed
+		s.InFlight += books.Running + books.Waiting
+		s.Capacity += t.Law().Concurrency
+	}
+	s.Could = could - b.could
+	b.could = could
+	if w.controller != nil {
+		v := w.controller.fleet.View()
+		if len(v.Channels) > 0 {
+			c := &v.Channels[0]
+			s.Window, s.Weight, s.Latency, s.Breaker, s.Queued = c.Window, c.Weight, c.Latency, c.Breaker, c.Queued
+		}
+	}
+	if w.now > b.from {
+		b.total.Wanted += s.Wanted
+		b.total.Completed += s.Completed
+		b.total.Failed += s.Failed
+		b.total.Sent += s.Sent
+		for i, n := range s.Refused {
+			b.total.Refused[i] += n
+		}
+		b.total.Could += s.Could
+	} else {
+		b.abandonedFrom = b.abandoned
+	}
+	b.seconds = append(b.seconds, *s)
+	if w.cfg.Observe != nil {
+		w.cfg.Observe(*s)
+	}
+	*s = Second{}
+}
+
+func (w *world) result() *Result {
+	b := &w.book
+	r := &Result{
+		Incident: w.inc.Name, Policy: w.cfg.Policy, Seed: w.cfg.Seed,
+		Requests: b.total.Wanted, Completed: b.total.Completed, Failed: b.total.Failed,
+		Could: b.total.Could, Attempts: b.total.Sent, Abandoned: b.abandoned - b.abandonedFrom,
+		Timeouts: b.timeouts, TurnedAway: b.turnedAway, Retries: b.retries,
+		Events: b.events, Digest: uint64(w.digest), Seconds: b.seconds, Decisions: b.decided,
+	}
+	for _, n := range b.total.Refused {
+		r.Refused += n
+	}
+	r.Wasted = r.Refused + r.Abandoned
+	slices.Sort(b.latencies)
+	at := func(share int) time.Duration {
+		if len(b.latencies) == 0 {
+			return 0
+		}
+		return time.Duration(b.latencies[(len(b.latencies)-1)*share/100])
+	}
+	r.P50, r.P95, r.P99 = at(50), at(95), at(99)
+	for i := range w.providers {
+		r.Books = append(r.Books, w.providers[i].truth.Books())
+	}
+	return r
+}

@@ -1,0 +1,122 @@
+package world
+
+import (
+	"weir/model"
+	"weir/sim/draw"
+)
+
+// bus carries reports to the log and outputs to the agents, with delay, jitter
+// and loss. Reports are acknowledged and sent again until they are stored, so
+// loss only delays them; outputs are lost for good, as on a plain subscription.
+type bus struct {
+	w        *world
+	messages []message
+	free     []uint32
+	spare    []*model.Attempts
+	sent     uint64
+	cut      []bool // by agent: partitioned
+}
+
+// message is one payload on its way; fan counts the deliveries to come.
+type message struct {
+	fan    int
+	fact   model.Fact
+	agent  int
+	boot   uint64
+	limits *model.LimitSet
+	lease  *model.Lease
+}
+
+// resend is how long an unacknowledged report waits before it is sent again.
+const resend = int64(1e9)
+
+// report returns an empty report, memory used again where possible.
+func (b *bus) report() *model.Attempts {
+	if n := len(b.spare); n > 0 {
+		m := b.spare[n-1]
+		b.spare = b.spare[:n-1]
+		return m
+	}
+	return &model.Attempts{}
+}
+
+func (b *bus) add(m message) uint64 {
+	if n := len(b.free); n > 0 {
+		i := b.free[n-1]
+		b.free = b.free[:n-1]
+		b.messages[i] = m
+		return uint64(i)
+	}
+	b.messages = append(b.messages, m)
+	return uint64(len(b.messages) - 1)
+}
+
+func (b *bus) done(i uint32) {
+	if m := &b.messages[i]; m.fan > 1 {
+		m.fan--
+		return
+	}
+	b.messages[i] = message{}
+	b.free = append(b.free, i)
+}
+
+// delay is one message's time on the way.
+func (b *bus) delay() int64 {
+	b.sent++
+	l := &b.w.inc.Fleet.Bus
+	return int64(l.Delay) + b.w.seed.Below(int64(l.Jitter)+1, draw.BusDelay, 0, b.sent)
+}
+
+func (b *bus) lost() bool {
+	return b.w.seed.Below(1_000_000, draw.BusLoss, 0, b.sent) < b.w.inc.Fleet.Bus.Loss
+}
+
+// publish sends a report to the log.
+func (b *bus) publish(a *agent, f model.Fact) {
+	i := b.add(message{fan: 1, fact: f, agent: a.index, boot: a.boot})
+	at := b.w.now + b.delay()
+	for b.lost() {
+		at += resend
+		b.sent++
+	}
+	b.w.at(at, onLog, i, 0)
+}
+
+// broadcast sends limits to every agent.
+func (b *bus) broadcast(l *model.LimitSet) {
+	i := b.add(message{limits: l})
+	for k := range b.w.agents {
+		if b.w.agents[k].up && b.w.agents[k].weir != nil && !b.cut[k] && !b.lost() {
+			b.messages[i].fan++
+			b.w.at(b.w.now+b.delay(), onInbox, i, uint64(k))
+		}
+	}
+	if b.messages[i].fan == 0 {
+		b.done(uint32(i))
+	}
+}
+
+// unicast sends a lease to its agent.
+func (b *bus) unicast(l *model.Lease, agent int) {
+	d := b.delay()
+	if b.cut[agent] || b.lost() {
+		return
+	}
+	b.w.at(b.w.now+d, onInbox, b.add(message{fan: 1, lease: l}), uint64(agent))
+}
+
+func (b *bus) deliver(i uint32, agent int) {
+	m := b.messages[i]
+	b.done(i)
+	a := b.w.agents[agent]
+	if !a.up || a.weir == nil || b.cut[agent] {
+		return
+	}
+	switch {
+	case m.limits != nil:
+		a.weir.gate.SetLimits(b.w.nanos(), m.limits)
+	case m.lease != nil:
+		a.weir.gate.SetLease(b.w.nanos(), m.lease)
+	}
+	a.weir.settle()
+}

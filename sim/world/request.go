@@ -1,0 +1,297 @@
+package world
+
+import (
+	"weir/model"
+	"weir/sim/provider"
+	"weir/sim/workload"
+)
+
+// request is what a client wants, from its arrival to its end.
+type request struct {
+	workload.Request
+	alive   bool
+	waiting bool   // in the application's backlog or before a requeue
+	tries   uint32 // of the application
+	turn    uint32 // counts its waits and tries, so that an old timeout is known
+	sent    uint32 // attempts at providers
+	attempt uint32 // in flight, 0 for none
+	ticket  model.Ticket
+}
+
+// attempt is one call at a provider.
+type attempt struct {
+	request uint32
+	gen     uint32
+	alive   bool
+	service int32
+	channel string
+	ticket  provider.Ticket
+	permit  model.Permit
+	sent    int64
+	first   int64
+	refusal provider.Refusal
+}
+
+// newRequest returns the index of a fresh request. Index 0 is never used.
+func (w *world) newRequest() uint32 {
+	if n := len(w.freeReq); n > 0 {
+		i := w.freeReq[n-1]
+		w.freeReq = w.freeReq[:n-1]
+		w.requests[i] = request{}
+		return i
+	}
+	w.requests = append(w.requests, request{})
+	return uint32(len(w.requests) - 1)
+}
+
+// finish ends a request.
+func (w *world) finish(i uint32) {
+	r := &w.requests[i]
+	r.alive = false
+	w.sources.Answered(w.now, r.Request)
+	w.watchSources()
+	w.freeReq = append(w.freeReq, i)
+}
+
+func (w *world) newAttempt() uint32 {
+	if n := len(w.freeAtt); n > 0 {
+		i := w.freeAtt[n-1]
+		w.freeAtt = w.freeAtt[:n-1]
+		w.attempts[i] = attempt{gen: w.attempts[i].gen + 1}
+		return i
+	}
+	w.attempts = append(w.attempts, attempt{})
+	return uint32(len(w.attempts) - 1)
+}
+
+// arrive takes the requests that are wanted now.
+func (w *world) arrive() {
+	for {
+		r, ok := w.sources.Next(w.now)
+		if !ok {
+			break
+		}
+		if !w.agents[r.Agent].up {
+			w.sources.Answered(w.now, r)
+			continue // nobody there to want it
+		}
+		i := w.newRequest()
+		w.requests[i].Request, w.requests[i].alive = r, true
+		w.book.second.Wanted++
+		w.providers[w.service(w.firstChannel(r.Workload))].truth.Demand(w.now, provider.Demand{
+			Request: r.ID, Input: r.Input, Output: r.Output, MaxTokens: r.MaxTokens, Deadline: r.Deadline,
+		})
+		if r.Deadline > 0 {
+			w.at(r.Deadline, onExpiry, uint64(i), r.ID)
+		}
+		w.admit(i)
+	}
+	w.watchSources()
+}
+
+// watchSources sets the next look at the workloads.
+func (w *world) watchSources() {
+	if at := w.sources.NextAt(); at < w.arriveAt {
+		w.arriveAt = at
+		w.at(at, onArrival, 0, 0)
+	}
+}
+
+// admit sends a request on its way if the pool has room, else it waits.
+func (w *world) admit(i uint32) {
+	r := &w.requests[i]
+	a := w.agents[r.Agent]
+	p := &a.pools[r.Workload]
+	if limit := w.inc.Workloads[r.Workload].Client.Pool; limit >= 0 && int64(p.out) >= limit {
+		r.waiting = true
+		p.backlog.push(i, r.ID)
+		return
+	}
+	r.waiting = false
+	p.out++
+	r.tries++
+	r.turn++
+	if t := w.inc.Workloads[r.Workload].Client.Timeout; t > 0 {
+		w.at(w.now+int64(t), onTimeout, uint64(i)|uint64(r.turn)<<32, r.ID)
+	}
+	a.door.ask(i)
+}
+
+// release frees the request's place in the pool for the next in the backlog.
+func (w *world) release(agent, load int) {
+	p := &w.agents[agent].pools[load]
+	p.out--
+	for {
+		i, id, ok := p.backlog.pop()
+		if !ok {
+			return
+		}
+		r := &w.requests[i]
+		if r.alive && r.ID == id && r.waiting {
+			w.admit(i)
+			return
+		}
+	}
+}
+
+// succeed is the answer the application wanted.
+func (w *world) succeed(i uint32) {
+	r := &w.requests[i]
+	agent, load := r.Agent, r.Workload
+	w.book.completed(w, r)
+	w.finish(i)
+	w.release(agent, load)
+}
+
+// fail is a try of the application that brought nothing: its own habit
+// decides how it goes on.
+func (w *world) fail(i uint32) {
+	r := &w.requests[i]
+	agent, load := r.Agent, r.Workload
+	r.turn++
+	wait, again := workload.Again(w.inc.Workloads[load].Client.Retry, w.cfg.Seed, r.ID, int64(r.tries))
+	if !again || r.Deadline > 0 && w.now+int64(wait) >= r.Deadline {
+		w.book.second.Failed++
+		w.finish(i)
+	} else {
+		r.waiting = true
+		w.at(w.now+int64(wait), onRequeue, uint64(i), r.ID)
+	}
+	w.release(agent, load)
+}
+
+func (w *world) requeue(i uint32, id uint64) {
+	if r := &w.requests[i]; r.alive && r.ID == id && r.waiting {
+		w.admit(i)
+	}
+}
+
+// timeout is the application losing patience with one try.
+func (w *world) timeout(i, turn uint32, id uint64) {
+	r := &w.requests[i]
+	if !r.alive || r.ID != id || r.turn != turn {
+		return
+	}
+	w.book.timeouts++
+	w.agents[r.Agent].door.leave(i)
+	w.fail(i)
+}
+
+// expire is the end of a request's use.
+func (w *world) expire(i uint32, id uint64) {
+	r := &w.requests[i]
+	if !r.alive || r.ID != id {
+		return
+	}
+	agent, load, waiting := r.Agent, r.Workload, r.waiting
+	if !waiting {
+		w.agents[r.Agent].door.leave(i)
+	}
+	w.book.second.Failed++
+	w.finish(i)
+	if !waiting {
+		w.release(agent, load)
+	}
+}
+
+// send makes an attempt at the channel's provider.
+func (w *world) send(i uint32, channel string, permit model.Permit) {
+	r := &w.requests[i]
+	k := w.newAttempt()
+	a := &w.attempts[k]
+	a.request, a.alive, a.channel, a.permit, a.sent = i, true, channel, permit, w.now
+	a.service = w.service(channel)
+	r.attempt = k
+	r.sent++
+	w.book.second.Sent++
+	s := &w.providers[a.service]
+	answer := s.Offer(w.now, provider.Call{
+		ID: uint64(k)<<32 | uint64(a.gen), Request: r.ID, Try: r.sent,
+		Input: r.Input, Output: r.Output, MaxTokens: r.MaxTokens,
+	})
+	if answer.Accepted() {
+		a.ticket = answer.Ticket
+	} else {
+		a.refusal = answer.Refusal
+		w.at(w.now+int64(a.refusal.Delay), onRefusal, uint64(k), uint64(a.gen))
+	}
+	w.watch(int(a.service))
+}
+
+func (w *world) service(channel string) int32 {
+	for i := range w.inc.Channels {
+		if w.inc.Channels[i].Name == channel {
+			for k := range w.inc.Providers {
+				if w.inc.Providers[k].Name == w.inc.Channels[i].Provider {
+					return int32(k)
+				}
+			}
+		}
+	}
+	panic("world: BUG: channel " + channel + " has no provider")
+}
+
+// refused is a refusal that reached its sender.
+func (w *world) refused(k, gen uint32) {
+	a := &w.attempts[k]
+	if !a.alive || a.gen != gen {
+		return
+	}
+	w.book.second.Refused[a.refusal.Class]++
+	o := model.Outcome{
+		Class: a.refusal.Class, Dimension: a.refusal.Dimension,
+		Code: a.refusal.Code, Status: uint16(a.refusal.Status),
+		RetryAfter: model.Nanos(a.refusal.RetryAfter), Rule: "sim",
+	}
+	w.settle(k, o)
+}
+
+// answered is a provider's event.
+func (w *world) answered(e *provider.Event) {
+	k := uint32(e.ID >> 32)
+	a := &w.attempts[k]
+	if !a.alive || a.gen != uint32(e.ID) {
+		return
+	}
+	switch e.Kind {
+	case provider.First:
+		a.first = w.now
+		w.agents[w.requests[a.request].Agent].door.accepted(k)
+	case provider.Done:
+		w.settle(k, model.Outcome{
+			Class: model.ClassOK, Status: 200, UsageKnown: true, RetryAfter: -1,
+			In: model.Tokens(e.Input), Out: model.Tokens(e.Output), Rule: "sim",
+		})
+	case provider.Failed:
+		w.book.second.Refused[model.ClassOverloaded]++
+		w.settle(k, model.Outcome{Class: model.ClassOverloaded, Status: uint16(e.Status), RetryAfter: -1, Rule: "sim"})
+	}
+}
+
+// settle ends an attempt and tells the door.
+func (w *world) settle(k uint32, o model.Outcome) {
+	a := &w.attempts[k]
+	i := a.request
+	a.alive = false
+	w.requests[i].attempt = 0
+	w.agents[w.requests[i].Agent].door.settled(i, k, o)
+	w.freeAtt = append(w.freeAtt, k)
+}
+
+// abandon gives up the request's attempt in flight, if there is one.
+func (w *world) abandon(i uint32) (k uint32, ok bool) {
+	k = w.requests[i].attempt
+	if k == 0 {
+		return 0, false
+	}
+	a := &w.attempts[k]
+	if a.ticket != 0 {
+		w.providers[a.service].Cancel(w.now, a.ticket)
+		w.watch(int(a.service))
+	}
+	w.book.abandoned++
+	a.alive = false
+	w.requests[i].attempt = 0
+	w.freeAtt = append(w.freeAtt, k)
+	return k, true
+}

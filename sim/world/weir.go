@@ -1,0 +1,176 @@
+package world
+
+import (
+	"math/rand/v2"
+
+	"weir/model"
+)
+
+// weirDoor is Weir's agent: the gate as it ships, and its link to the bus.
+type weirDoor struct {
+	a       *agent
+	gate    *model.Gate
+	replies []model.Reply
+	wakeAt  int64 // earliest gate wake scheduled
+	dueAt   int64 // earliest report scheduled
+	sending bool  // a report is on its way
+	tickets map[model.Ticket]uint32
+}
+
+const never = int64(1<<63 - 1)
+
+func newWeirDoor(a *agent) *weirDoor {
+	w := a.w
+	p := model.DefaultParams()
+	if w.cfg.Params != nil {
+		p = *w.cfg.Params
+	}
+	d := &weirDoor{a: a, wakeAt: never, dueAt: never, tickets: map[model.Ticket]uint32{}}
+	d.gate = model.NewGate(model.GateConfig{
+		Agent: a.name, Boot: a.boot, Version: "sim", Params: p, QueueLimit: 100_000,
+		Rand: rand.New(rand.NewPCG(uint64(w.seed), uint64(a.index)<<32|a.boot)),
+	})
+	d.gate.SetConfig(w.nanos(), 0, w.config)
+	d.settle()
+	return d
+}
+
+// nanos is the agents' and the log's clock. It does not start at 0, which
+// means "never" in places.
+func (w *world) nanos() model.Nanos { return model.Nanos(w.now) + model.Second }
+
+func (w *world) virtual(n model.Nanos) int64 { return int64(n - model.Second) }
+
+func (d *weirDoor) ask(i uint32) {
+	w := d.a.w
+	r := &w.requests[i]
+	load := &w.inc.Workloads[r.Workload]
+	priority, _ := model.ParsePriority(string(load.Priority))
+	ask := model.Ask{
+		Request: r.ID, Route: load.Route, Tenant: load.Tenant, Priority: priority,
+		Tokens: model.Tokens(r.Input + r.MaxTokens),
+	}
+	if r.Deadline > 0 {
+		ask.Deadline = model.Nanos(r.Deadline) + model.Second
+	}
+	reply := d.gate.Ask(w.nanos(), ask)
+	d.take(i, &reply)
+	d.settle()
+}
+
+// take does what a reply says.
+func (d *weirDoor) take(i uint32, r *model.Reply) {
+	w := d.a.w
+	if r.Ticket != 0 && r.Kind != model.ReplyQueued {
+		delete(d.tickets, r.Ticket)
+	}
+	w.requests[i].ticket = 0
+	switch r.Kind {
+	case model.ReplyAdmitted:
+		w.send(i, r.Permit.Channel, r.Permit)
+	case model.ReplyQueued:
+		w.requests[i].ticket = r.Ticket
+		d.tickets[r.Ticket] = i
+	case model.ReplyRefused, model.ReplyRule:
+		w.book.turnedAway++
+		w.fail(i)
+	}
+}
+
+func (d *weirDoor) leave(i uint32) {
+	w := d.a.w
+	if t := w.requests[i].ticket; t != 0 {
+		delete(d.tickets, t)
+		w.requests[i].ticket = 0
+		d.gate.Leave(w.nanos(), t)
+	}
+	if k, ok := w.abandon(i); ok {
+		d.gate.Done(w.nanos(), w.attempts[k].permit.ID, model.Outcome{Class: model.ClassCanceled, RetryAfter: -1, Rule: "sim"})
+	}
+	d.settle()
+}
+
+func (d *weirDoor) accepted(k uint32) {
+	d.gate.Accepted(d.a.w.nanos(), d.a.w.attempts[k].permit.ID)
+}
+
+func (d *weirDoor) settled(i, k uint32, o model.Outcome) {
+	w := d.a.w
+	next := d.gate.Done(w.nanos(), w.attempts[k].permit.ID, o)
+	switch next.Kind {
+	case model.NextFinished:
+		w.succeed(i)
+	case model.NextRetry:
+		w.requests[i].ticket = next.Ticket
+		d.tickets[next.Ticket] = i
+		w.book.retries++
+	case model.NextGiveUp, model.NextRule:
+		w.fail(i)
+	}
+	d.settle()
+}
+
+// settle takes what the gate decided and sets its next wakes.
+func (d *weirDoor) settle() {
+	w := d.a.w
+	for {
+		d.replies = d.gate.Poll(w.nanos(), d.replies[:0])
+		if len(d.replies) == 0 {
+			break
+		}
+		replies := d.replies
+		d.replies = nil // take may come back here
+		for k := range replies {
+			if i, ok := d.tickets[replies[k].Ticket]; ok {
+				d.take(i, &replies[k])
+			}
+		}
+		d.replies = replies
+	}
+	d.schedule()
+}
+
+func (d *weirDoor) schedule() {
+	w := d.a.w
+	if at := max(w.virtual(d.gate.NextWake()), w.now); at < d.wakeAt {
+		d.wakeAt = at
+		w.at(at, onGate, uint64(d.a.index), 0)
+	}
+	if d.sending {
+		return
+	}
+	if at := max(w.virtual(d.gate.ReportDue()), w.now); at < d.dueAt {
+		d.dueAt = at
+		w.at(at, onReport, uint64(d.a.index), 0)
+	}
+}
+
+func (d *weirDoor) wake(at int64) {
+	if at != d.wakeAt {
+		return // an earlier one was scheduled since
+	}
+	d.wakeAt = never
+	d.settle()
+}
+
+// report sends the next report when it is due. One is on its way at a time.
+func (d *weirDoor) report(at int64) {
+	if at != d.dueAt {
+		return
+	}
+	d.dueAt = never
+	w := d.a.w
+	if d.sending || w.virtual(d.gate.ReportDue()) > w.now {
+		d.schedule()
+		return
+	}
+	m := w.bus.report()
+	d.gate.Report(w.nanos(), m)
+	d.sending = true
+	w.bus.publish(d.a, m)
+}
+
+func (d *weirDoor) acked() {
+	d.sending = false
+	d.schedule()
+}

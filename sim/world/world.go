@@ -1,0 +1,178 @@
+package world
+
+import (
+	"time"
+
+	"weir/model"
+	"weir/sim/draw"
+	"weir/sim/incident"
+	"weir/sim/provider"
+	"weir/sim/workload"
+)
+
+// kind says what an event means.
+type kind uint8
+
+const (
+	onArrival  kind = iota + 1
+	onProvider      // a: provider
+	onRefusal       // a: attempt, b: its generation
+	onRequeue       // a: request, b: its id
+	onTimeout       // a: request and turn, b: its id
+	onExpiry        // a: request, b: its id
+	onGate          // a: agent
+	onReport        // a: agent
+	onAck           // a: agent
+	onLog           // a: message
+	onInbox         // a: message, b: agent
+	onTick          // the controller's deadline
+	onFlush         // the controller's broadcast
+	onScript        // a: change of the fleet's script, b: 1 at its end
+	onSecond        // the books close a second
+)
+
+// Config is one run.
+type Config struct {
+	Incident *incident.Incident
+	// Seed decides every draw.
+	Seed uint64
+	// Policy is who decides; see Policies.
+	Policy string
+	// Params are the parameters in force; nil means the defaults.
+	Params *model.Params
+	// BooksFrom is when the books open; what came before is warm-up.
+	BooksFrom time.Duration
+	// Observe is called at the end of every second, nil for none.
+	Observe func(Second)
+	// Traces are the files that trace arrivals name.
+	Traces map[string]workload.Trace
+}
+
+// world is one run's state.
+type world struct {
+	cfg   Config
+	inc   *incident.Incident
+	seed  draw.Seed
+	now   int64
+	end   int64
+	queue queue
+
+	providers []service
+	sources   *workload.Generator
+	arriveAt  int64 // next look at the sources
+	agents    []*agent
+	requests  []request
+	attempts  []attempt
+	freeReq   []uint32
+	freeAtt   []uint32
+
+	bus        bus
+	controller *controller
+	config     *model.Config
+
+	book   book
+	digest digest
+	events []provider.Event // scratch
+}
+
+// service is one provider and when it is next looked at.
+type service struct {
+	*provider.Provider
+	truth *provider.Truth
+	wake  int64
+}
+
+// Run lives the incident through and returns what became of it.
+func Run(c Config) (*Result, error) {
+	w := &world{
+		cfg: c, inc: c.Incident, seed: draw.Seed(c.Seed),
+		end: int64(c.Incident.Duration),
+	}
+	if err := w.build(); err != nil {
+		return nil, err
+	}
+	for len(w.queue.heap) > 0 {
+		e := w.queue.pop()
+		if e.at > w.end {
+			break
+		}
+		w.now = e.at
+		w.digest.add(&e)
+		w.book.events++
+		w.handle(&e)
+	}
+	w.now = w.end
+	return w.result(), nil
+}
+
+func (w *world) at(at int64, k kind, a, b uint64) {
+	w.queue.push(max(at, w.now), k, a, b)
+}
+
+func (w *world) handle(e *event) {
+	switch e.kind {
+	case onArrival:
+		w.arriveAt = workload.Never
+		w.arrive()
+	case onProvider:
+		w.providers[e.a].wake = provider.Never
+		w.serve(int(e.a))
+	case onRefusal:
+		w.refused(uint32(e.a), uint32(e.b))
+	case onRequeue:
+		w.requeue(uint32(e.a), e.b)
+	case onTimeout:
+		w.timeout(uint32(e.a), uint32(e.a>>32), e.b)
+	case onExpiry:
+		w.expire(uint32(e.a), e.b)
+	case onGate:
+		w.agents[e.a].wakeGate(e.at)
+	case onReport:
+		w.agents[e.a].wakeReport(e.at)
+	case onAck:
+		w.agents[e.a].acked(e.b)
+	case onLog:
+		w.controller.receive(uint32(e.a))
+	case onInbox:
+		w.bus.deliver(uint32(e.a), int(e.b))
+	case onTick:
+		w.controller.tick(e.at)
+	case onFlush:
+		w.controller.flush()
+	case onScript:
+		w.script(int(e.a), e.b == 1)
+	case onSecond:
+		w.second()
+	}
+}
+
+// serve lets a provider catch up with now and hands out what it says.
+func (w *world) serve(i int) {
+	p := &w.providers[i]
+	w.events = p.Advance(w.now, w.events[:0])
+	for k := range w.events {
+		w.answered(&w.events[k])
+	}
+	w.watch(i)
+}
+
+// watch sets the next look at a provider.
+func (w *world) watch(i int) {
+	p := &w.providers[i]
+	if wake := p.NextWake(); wake < p.wake {
+		p.wake = wake
+		w.at(wake, onProvider, uint64(i), 0)
+	}
+}
+
+// digest is FNV-1a over the event stream: two runs with the same digest lived
+// through the same events in the same order.
+type digest uint64
+
+func (d *digest) add(e *event) {
+	h := uint64(*d)
+	for _, v := range [4]uint64{uint64(e.at), uint64(e.kind), e.a, e.b} {
+		h = (h ^ v) * 0x100000001b3
+	}
+	*d = digest(h)
+}
