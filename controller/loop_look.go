@@ -154,7 +154,22 @@ func (l *Loop) owe(format string, args ...any) {
 // hole counts the entries from..to-1 that the log does not have.
 func (l *Loop) hole(from, to uint64) {
 	l.lost(to - from)
+	l.position.Missing += to - from
 	l.faults.add(l, faultHoled, fmt.Sprintf("records %d to %d are missing", from, to-1))
+}
+
+// missing compares how many entries the log lost with how many it was known to
+// have lost. More are a hole in what was folded: the fold does not need it, but
+// nobody could fold this log anew.
+func (l *Loop) missing(n uint64) {
+	if !l.reading.caughtUp || n == l.position.Missing {
+		return
+	}
+	if known := l.position.Missing; n > known {
+		l.faults.add(l, faultHoled, fmt.Sprintf("%d entries that were folded are missing", n-known))
+	}
+	l.position.Missing = n
+	l.storing.changed(time.Now())
 }
 
 func (l *Loop) lost(n uint64) { l.meters.lost.AddInt64(int64(min(n, 1<<62))) }
@@ -200,6 +215,7 @@ func (l *Loop) looked(ctx context.Context, k look) {
 		return
 	}
 	l.position.Created = k.info.Created
+	l.missing(k.info.Missing)
 	if l.leading.awaited > k.info.Last {
 		l.leading.awaited = 0 // what was appended is gone again
 	}

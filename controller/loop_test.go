@@ -294,9 +294,11 @@ func TestSlowStoreNeverStopsTheFold(t *testing.T) {
 		if _, sets, _ := r.out.forget(); len(sets) < 2 {
 			t.Errorf("%d broadcasts while the disk is slow", len(sets))
 		}
-		if r.store.commits > 1 {
-			t.Errorf("%d commits in a second", r.store.commits)
-		}
+		r.store.set(func(m *memory) {
+			if m.commits > 1 {
+				t.Errorf("%d commits in a second", m.commits)
+			}
+		})
 		r.restart()
 		defer r.end()
 		time.Sleep(10 * time.Second)

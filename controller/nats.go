@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"weir/events/natslog"
 )
 
 // NATSOptions size the embedded NATS server.
@@ -179,23 +182,13 @@ func (n *NATS) URL() string {
 	return ""
 }
 
-// Connect returns a connection from this process. It never gives up, and
-// never keeps messages back for a later time.
-func (n *NATS) Connect(options ...nats.Option) (*nats.Conn, error) {
-	all := append([]nats.Option{
-		nats.InProcessServer(n.server),
-		nats.MaxReconnects(-1),
-		nats.ReconnectBufSize(-1),
-		nats.ReconnectWait(100 * time.Millisecond),
-	}, options...)
+// Connect returns a connection from this process, as natslog.Connect does.
+func (n *NATS) Connect(o natslog.Options) (*nats.Conn, error) {
+	o.Extra = append(slices.Clone(o.Extra), nats.InProcessServer(n.server))
 	if n.token != "" {
-		all = append(all, nats.Token(n.token))
+		o.Extra = append(o.Extra, nats.Token(n.token))
 	}
-	c, err := nats.Connect("", all...)
-	if err != nil {
-		return nil, fmt.Errorf("connect to embedded nats: %w", err)
-	}
-	return c, nil
+	return natslog.Connect("", o)
 }
 
 // Close stops the server and waits until its streams are on disk: exiting

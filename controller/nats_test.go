@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"weir/controller"
+	"weir/events/natslog"
 )
 
 func startNATS(t *testing.T, o controller.NATSOptions) *controller.NATS {
@@ -32,7 +33,7 @@ func TestNATSInProcess(t *testing.T) {
 	if n.URL() != "" {
 		t.Errorf("URL %q, want none without an address", n.URL())
 	}
-	c, err := n.Connect()
+	c, err := n.Connect(natslog.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func TestNATSToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	own, err := n.Connect()
+	own, err := n.Connect(natslog.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestNATSStoreSurvives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := n.Connect()
+		c, err := n.Connect(natslog.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

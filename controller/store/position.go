@@ -19,6 +19,8 @@ type Position struct {
 	CRC uint32
 	// Created is when the log was made, in Unix nanoseconds.
 	Created model.Nanos
+	// Missing is how many entries the log was known to have lost.
+	Missing uint64
 	// File is the Checksum of the configuration file that was last put into
 	// the log; 0 when none was.
 	File uint32
@@ -38,12 +40,13 @@ func (p Position) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, uint64(p.Time))
 	b = binary.BigEndian.AppendUint32(b, p.CRC)
 	b = binary.BigEndian.AppendUint64(b, uint64(p.Created))
+	b = binary.BigEndian.AppendUint64(b, p.Missing)
 	b = binary.BigEndian.AppendUint32(b, p.File)
 	return append(b, p.Owed[:min(len(p.Owed), maxOwed)]...)
 }
 
 // positionSize is the length of a position without Owed.
-const positionSize = 8 + 8 + 4 + 8 + 4
+const positionSize = 8 + 8 + 4 + 8 + 8 + 4
 
 func decodePosition(b []byte) (Position, error) {
 	if len(b) < positionSize {
@@ -54,7 +57,8 @@ func decodePosition(b []byte) (Position, error) {
 		Time:    model.Nanos(binary.BigEndian.Uint64(b[8:])),
 		CRC:     binary.BigEndian.Uint32(b[16:]),
 		Created: model.Nanos(binary.BigEndian.Uint64(b[20:])),
-		File:    binary.BigEndian.Uint32(b[28:]),
+		Missing: binary.BigEndian.Uint64(b[28:]),
+		File:    binary.BigEndian.Uint32(b[36:]),
 		Owed:    string(b[positionSize:]),
 	}, nil
 }

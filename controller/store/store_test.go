@@ -61,7 +61,7 @@ func TestCommitAndLoad(t *testing.T) {
 	commit(t, s, &store.Change{Position: first, Parts: []store.Part{
 		{Key: "head", Value: []byte("h")}, {Key: "channel/a", Value: []byte{}}, {Key: "channel/b", Value: []byte("b")},
 	}})
-	second := store.Position{Seq: 9, Created: 1, Owed: "hole"}
+	second := store.Position{Seq: 9, Created: 1, Missing: 1 << 40, File: 0xabcdef01, Owed: "hole"}
 	commit(t, s, &store.Change{Position: second, Parts: []store.Part{{Key: "channel/b"}, {Key: "head", Value: []byte("H")}}})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
