@@ -28,10 +28,10 @@ const (
 	formEvents // server-sent events
 	formPage   // HTML or XML
 	formText
-	formOpaque // compressed in a way that is not read here
 )
 
-// inflate undoes compression, declared or not, up to MaxBody bytes.
+// inflate undoes compression, declared or not, up to MaxBody bytes. It reports
+// false for one that is not known here.
 func inflate(h http.Header, b []byte) ([]byte, bool) {
 	encoding := header(h, "Content-Encoding")
 	var r io.Reader
@@ -49,13 +49,16 @@ func inflate(h http.Header, b []byte) ([]byte, bool) {
 		return b, true
 	}
 	if err != nil {
-		return nil, false
+		return nil, true // broken from the start: as good as empty
 	}
-	plain, err := io.ReadAll(io.LimitReader(r, MaxBody))
-	if err != nil && len(plain) == 0 {
-		return nil, false
-	}
+	plain, _ := io.ReadAll(io.LimitReader(r, MaxBody))
 	return plain, true // what came before a broken end still counts
+}
+
+// compressed reports whether a body is, by its header or its first bytes.
+func compressed(h http.Header, b []byte) bool {
+	encoding := header(h, "Content-Encoding")
+	return encoding != "" && encoding != "identity" || bytes.HasPrefix(b, []byte{0x1f, 0x8b})
 }
 
 // sniff tells a body's form by its first bytes.
@@ -76,7 +79,7 @@ func sniff(b []byte) form {
 	case "true", "false":
 		return formJSON
 	}
-	for _, field := range [...]string{"data:", "event:", "id:", "retry:", ":"} {
+	for _, field := range [...]string{"data:", "event:", "id:", "retry:", "error: {", ":"} {
 		if bytes.HasPrefix(b, []byte(field)) {
 			return formEvents
 		}
@@ -109,8 +112,14 @@ func (c *Classifier) judgeBody(a *Answer, lines bool) Verdict {
 		return c.accept(a, law(classTransport, "empty-body"), Usage{})
 	case formPage:
 		return c.accept(a, law(classTransport, "page-for-answer"), Usage{})
-	case formText, formOpaque:
+	case formText:
 	}
+	return c.judgeText(a)
+}
+
+// judgeText judges a body that is no form of JSON: a recording or a
+// transcript is an answer, where JSON was promised it is none.
+func (c *Classifier) judgeText(a *Answer) Verdict {
 	kind := header(a.Header, "Content-Type")
 	if a.TransportError != "" || kind == "" || strings.Contains(kind, "json") || strings.Contains(kind, "event-stream") {
 		return c.accept(a, law(classTransport, "not-json"), Usage{})
@@ -224,7 +233,7 @@ func (f *facts) readRefusal(body []byte) {
 		f.addText(bytes.Join(bytes.Fields(plainText(nil, body, maxPiece)), []byte(" ")))
 	case formText:
 		f.addText(body[:min(len(body), maxPiece)])
-	case formEmpty, formOpaque:
+	case formEmpty:
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -21,8 +22,18 @@ type want struct {
 	Rule      string           `json:"rule"` // up to its version
 }
 
+// shippedRules is the classifier without tables of a user.
+var shippedRules = sync.OnceValues(func() (*Classifier, error) { return New() })
+
 func newClassifier(t testing.TB, tables ...Table) *Classifier {
 	t.Helper()
+	if len(tables) == 0 {
+		c, err := shippedRules()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
 	c, err := New(tables...)
 	if err != nil {
 		t.Fatal(err)

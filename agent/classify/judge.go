@@ -100,16 +100,16 @@ func newEvidence(a *Answer, f *facts) *evidence {
 	}
 	quoted := textCodes(f.text)
 	e.codes = make([]string, 0, len(f.codes)+len(quoted))
-	e.words = make([]byte, 0, len(f.text)+len(f.text)/8+64)
+	all := make([]byte, 0, len(f.text)+len(f.text)/8+64)
 	for _, code := range f.codes {
 		e.codes = append(e.codes, strings.ToLower(code))
-		e.words = words(e.words, []byte(code))
-		e.words = append(e.words, "| "...)
+		all = words(all, []byte(code))
+		all = append(all, "| "...) // no phrase reaches from one into the next
 	}
 	for _, code := range quoted {
 		e.codes = append(e.codes, string(code))
 	}
-	e.words = words(e.words, f.text)
+	e.words = newWordText(words(all, f.text))
 	return e
 }
 
@@ -268,7 +268,7 @@ func (m *measure) matches(class model.Class, e *evidence) bool {
 	}
 	r := rule{codes: m.codes}
 	_, byCode := r.code(e.codes)
-	return (byCode || anyIn(m.words, e.words)) && !anyIn(m.unless, e.words)
+	return (byCode || anyIn(m.words, &e.words)) && !anyIn(m.unless, &e.words)
 }
 
 // numbers returns limit and remaining of dimension d: the header's, if it

@@ -94,11 +94,8 @@ func (c *limits) field(name, value string) {
 
 // leadCount reads the number a field starts with: "100", "100, 100;w=60".
 func leadCount(value string) (int64, bool) {
-	x, n := leadNumber([]byte(strings.TrimSpace(value)))
-	if n == 0 || x >= 1<<62 {
-		return 0, false
-	}
-	return int64(x), true
+	b := []byte(strings.TrimSpace(value))
+	return parseCount(b[:digitsEnd(b)])
 }
 
 // at returns the hint of the limit called by the words of key.
@@ -180,10 +177,11 @@ type counts struct{ limit, used, requested, remaining int64 }
 // 30000, Used 28039", "60 queries per minute", "最多请求60次", "(1500/1500 used)".
 func textCounts(text []byte) counts {
 	c := counts{-1, -1, -1, -1}
-	for i := 0; i < len(text); i++ {
+	for i, seen := 0, 0; i < len(text) && seen < maxNumbers; i++ {
 		if !isDigit(rune(text[i])) {
 			continue
 		}
+		seen++
 		if i > 0 && (isLetter(rune(text[i-1])) || text[i-1] == '-' || text[i-1] == '.' || text[i-1] == '_') {
 			i += digitsEnd(text[i:])
 			continue // part of a name
@@ -231,7 +229,7 @@ func (c *counts) number(x int64, before, after []byte) {
 		if _, n := leadUnit(after); n == 0 || after[0] == 'm' && n == 1 {
 			set(&c.limit)
 		}
-	case isRate(after):
+	case isRate(after), strings.HasPrefix(string(after), "次") && endsWith(before, "每秒", "每分钟", "每小时", "每天", "每日"):
 		set(&c.limit)
 	}
 }

@@ -95,15 +95,19 @@ func fieldWait(f *facts, now time.Time) model.Nanos {
 	return wait
 }
 
+// maxNumbers is how many numbers of one text are looked at.
+const maxNumbers = 64
+
 // textWait finds a wait in words: "try again in 1m12.5s", "请 3 秒后重试",
 // "resets at 2026-01-01T03:00:00Z". Windows ("60 requests per 60s") and spans
 // without a reason to wait are none. The longest one counts.
 func textWait(text []byte, now time.Time) model.Nanos {
 	wait := unsaid
-	for i := 0; i < len(text); i++ {
+	for i, seen := 0, 0; i < len(text) && seen < maxNumbers; i++ {
 		if !isDigit(rune(text[i])) {
 			continue
 		}
+		seen++
 		end := i + 1
 		before := text[max(0, i-64):i]
 		if at, n := textInstant(text[i:], before, now); n > 0 {

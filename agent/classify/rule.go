@@ -42,7 +42,7 @@ type codePattern struct {
 type evidence struct {
 	status int
 	codes  []string // lower case
-	words  []byte   // codes and texts as words
+	words  wordText // of codes and texts
 	text   []byte
 	finish string
 	wait   model.Nanos
@@ -67,7 +67,7 @@ func (r *rule) matches(e *evidence) (code string, ok bool) {
 			return "", false
 		}
 	}
-	if len(r.words) > 0 && !anyIn(r.words, e.words) || len(r.and) > 0 && !anyIn(r.and, e.words) || anyIn(r.unless, e.words) {
+	if len(r.words) > 0 && !anyIn(r.words, &e.words) || len(r.and) > 0 && !anyIn(r.and, &e.words) || anyIn(r.unless, &e.words) {
 		return "", false
 	}
 	if r.pattern != nil && !r.pattern.Match(e.text) {
@@ -87,7 +87,7 @@ func (r *rule) code(codes []string) (string, bool) {
 	return "", false
 }
 
-func anyIn(phrases []phrase, text []byte) bool {
+func anyIn(phrases []phrase, text *wordText) bool {
 	for i := range phrases {
 		if phrases[i].in(text) {
 			return true

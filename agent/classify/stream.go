@@ -71,6 +71,7 @@ type Stream struct {
 	line  window // what came of an unfinished line
 	frame window // data of the event that is being read
 	data  bool   // it has data
+	raw   bool   // it is bare JSON over several lines
 	event string // its name
 	body  window // a body that is no stream, and the first line of one
 
@@ -147,7 +148,7 @@ func (s *Stream) begin() []byte {
 		s.body.reset()
 		return nil
 	}
-	if len(b) < len("event:") && bytes.IndexByte(b, '\n') < 0 {
+	if len(b) < len("error: {") && bytes.IndexByte(b, '\n') < 0 {
 		return nil
 	}
 	s.begun = true
@@ -202,30 +203,48 @@ func (s *Stream) nextLine(p []byte) []byte {
 // takeLine takes one line; rest has its tail if it is too long.
 func (s *Stream) takeLine(line []byte, rest *window) {
 	line = bytes.TrimSuffix(line, []byte("\r"))
-	if s.lines || len(line) > 0 && line[0] == '{' {
-		s.take(line, rest) // a bare JSON text between events is one
+	switch {
+	case s.lines:
+		s.take(line, rest)
 		return
-	}
-	if len(line) == 0 {
+	case len(line) == 0:
 		s.dispatch()
+		return
+	case line[0] == '{': // an error may come as bare JSON after the events
+		s.dispatch()
+		s.raw = true
+	}
+	if s.raw {
+		s.addData(line, rest)
+		if line[len(line)-1] == '}' && (line[0] == '{' || line[0] == '}') {
+			s.dispatch()
+		}
 		return
 	}
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
 	case "data":
-		if s.data {
-			s.frame.add([]byte("\n"))
-		}
-		s.frame.join(value, rest)
-		s.data = true
+		s.addData(value, rest)
 	case "event":
 		s.event = string(value[:min(len(value), 64)])
+	case "error":
+		s.event = "error"
+		s.addData(value, rest)
 	case "":
 		if code, ok := bytes.CutPrefix(value, []byte("HTTP_STATUS/")); ok {
 			s.status, _ = strconv.Atoi(string(code[:min(len(code), 3)]))
 		}
 	}
+}
+
+// addData adds a line to the data of the event that is being read.
+func (s *Stream) addData(value []byte, rest *window) {
+	if s.data {
+		s.frame.add([]byte("\n"))
+	}
+	s.frame.join(value, rest)
+	s.data = true
 }
 
 // dispatch ends the event that is being read.
@@ -234,7 +253,7 @@ func (s *Stream) dispatch() {
 		s.take(s.frame.head, &s.frame)
 		s.frame.reset()
 	}
-	s.data, s.event = false, ""
+	s.data, s.raw, s.event = false, false, ""
 }
 
 // take judges one frame; rest has its tail if it is too long.
@@ -315,9 +334,15 @@ func (s *Stream) Close(now time.Time, transportError string) Verdict {
 
 // closeBody judges a body that is no stream.
 func (s *Stream) closeBody() Verdict {
-	if !s.body.long || s.form != formJSON {
+	success := s.a.Status >= 200 && s.a.Status < 300
+	switch {
+	case !s.body.long || !success || s.form == formPage:
 		s.a.Body = s.body.head
 		return s.c.judgeOne(&s.a)
+	case s.form != formJSON && s.a.TransportError == "" && compressed(s.a.Header, s.body.head):
+		return s.c.accept(&s.a, law(classOK, "unread-body"), Usage{})
+	case s.form != formJSON:
+		return s.c.judgeText(&s.a)
 	}
 	var f facts
 	f.reset()

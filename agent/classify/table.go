@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strconv"
@@ -110,9 +111,12 @@ func (l *loader) load(name string, data []byte) table {
 	var f tableFile
 	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&f); err != nil {
 		var e yaml.Error
-		if errors.As(err, &e) && e.GetToken() != nil {
+		switch {
+		case errors.Is(err, io.EOF):
+			l.fault(1, "file is empty")
+		case errors.As(err, &e) && e.GetToken() != nil:
 			l.fault(e.GetToken().Position.Line, "%s", e.GetMessage())
-		} else {
+		default:
 			l.fault(1, "%s", err)
 		}
 		return table{}
@@ -255,8 +259,9 @@ func (l *loader) phrases(list []word) []phrase {
 	var phrases []phrase
 	for _, w := range list {
 		p := newPhrase(w.text)
-		if len(p.parts) == 0 {
-			l.fault(w.line, "phrase %q has no words", w.text)
+		if len(p.parts) == 0 || len(p.parts[0]) < 3 {
+			l.fault(w.line, "phrase %q does not begin with a word of two letters", w.text)
+			continue
 		}
 		phrases = append(phrases, p)
 	}

@@ -115,15 +115,58 @@ func isUnit(b []byte) bool {
 	return false
 }
 
+// wordText is text in the form words makes, with an index that rules most
+// phrases out at once.
+type wordText struct {
+	text []byte
+	// starts has a bit for what each word begins with, by startBit.
+	starts [startBits / 64]uint64
+}
+
+const startBits = 4096
+
+// startBit hashes the beginning of a word, or a Chinese letter.
+func startBit(b []byte) uint {
+	h := uint(0)
+	for _, c := range b {
+		h = h*37 + uint(c)
+	}
+	return h % startBits
+}
+
+func newWordText(text []byte) wordText {
+	w := wordText{text: text}
+	set := func(b []byte) {
+		n := startBit(b)
+		w.starts[n/64] |= 1 << (n % 64)
+	}
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == ' ' && i+3 < len(text):
+			set(text[i+1 : i+3])
+			set(text[i+1 : i+4])
+		case c == ' ' && i+2 < len(text):
+			set(text[i+1 : i+3])
+		case c >= utf8.RuneSelf && utf8.RuneStart(c):
+			_, n := utf8.DecodeRune(text[i:])
+			set(text[i : i+n])
+		}
+	}
+	return w
+}
+
 // phrase is words to look for. A star stands for up to maxGap bytes; a Latin
 // word matches from its beginning, so that "throttl" finds "throttling".
-type phrase struct{ parts [][]byte }
+type phrase struct {
+	parts [][]byte
+	start uint // what the first part begins with, by startBit
+}
 
 // maxGap is how much a star in a phrase may pass over.
 const maxGap = 60
 
-// newPhrase compiles a phrase of a rule table; one without words matches
-// nothing and is refused by the loader.
+// newPhrase compiles a phrase of a rule table; one without words has no parts
+// and is refused by the loader.
 func newPhrase(s string) phrase {
 	var p phrase
 	for part := range strings.SplitSeq(s, "*") {
@@ -137,14 +180,24 @@ func newPhrase(s string) phrase {
 		}
 		p.parts = append(p.parts, w)
 	}
+	if len(p.parts) > 0 {
+		first := p.parts[0]
+		if first[0] == ' ' {
+			p.start = startBit(first[1:min(4, len(first))])
+		} else {
+			_, n := utf8.DecodeRune(first)
+			p.start = startBit(first[:n])
+		}
+	}
 	return p
 }
 
-// in reports whether the phrase stands in text, which words made.
-func (p phrase) in(text []byte) bool {
-	if len(p.parts) == 0 {
+// in reports whether the phrase stands in w.
+func (p *phrase) in(w *wordText) bool {
+	if w.starts[p.start/64]&(1<<(p.start%64)) == 0 {
 		return false
 	}
+	text := w.text
 	for {
 		at := bytes.Index(text, p.parts[0])
 		if at < 0 {
@@ -159,7 +212,7 @@ func (p phrase) in(text []byte) bool {
 
 // follows reports whether the parts after the first stand near the start of
 // text, each near the one before.
-func (p phrase) follows(text []byte) bool {
+func (p *phrase) follows(text []byte) bool {
 	for _, part := range p.parts[1:] {
 		at := bytes.Index(text[:min(len(text), maxGap+len(part))], part)
 		if at < 0 {
