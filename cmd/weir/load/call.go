@@ -21,6 +21,7 @@ const (
 	headerInput   = "X-Emulator-Input-Tokens"
 	headerOutput  = "X-Emulator-Output-Tokens"
 	headerRequest = "X-Emulator-Request"
+	headerTry     = "X-Emulator-Try"
 )
 
 // caller sends the calls of one agent's applications.
@@ -57,6 +58,9 @@ func newCaller(target, key string, stream bool, conns int) (*caller, error) {
 		},
 	}, nil
 }
+
+// RequestName is the name under which the emulator knows a request.
+func RequestName(id uint64) string { return strconv.FormatUint(id, 10) }
 
 func (c *caller) close() { c.client.CloseIdleConnections() }
 
@@ -102,7 +106,8 @@ func (c *caller) request(ctx context.Context, w *incident.Workload, r *request) 
 	h.Set("Content-Type", "application/json")
 	h.Set(headerInput, strconv.FormatInt(r.Input, 10))
 	h.Set(headerOutput, strconv.FormatInt(r.Output, 10))
-	h.Set(headerRequest, strconv.FormatUint(r.ID, 10))
+	h.Set(headerRequest, RequestName(r.ID))
+	h.Set(headerTry, strconv.FormatInt(r.tries, 10))
 	h.Set("X-Weir-Priority", string(w.Priority))
 	if w.Tenant != "" {
 		h.Set("X-Weir-Tenant", w.Tenant)

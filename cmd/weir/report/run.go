@@ -74,10 +74,8 @@ type Figures struct {
 	// Recover is the time after the last change of the script until nine
 	// tenths of what could have been served was; NaN for never.
 	Recover Number `json:"recover_s"`
-	// WastedTokens are the tokens of provider work that reached nobody;
-	// RefusedTokens the prompt tokens sent along with refused attempts.
-	WastedTokens  int64 `json:"wasted_tokens"`
-	RefusedTokens int64 `json:"refused_prompt_tokens"`
+	// WastedTokens are the tokens of provider work that reached nobody.
+	WastedTokens int64 `json:"wasted_tokens"`
 }
 
 // Mark is an instant at which the script changes the world.

@@ -34,14 +34,13 @@ func Rows(phases []Phase) []Row {
 		row(false, "requests completed", "", func(f *Figures) string { return Count(f.Completed) }),
 		row(false, "could have been served", "by the provider's books", func(f *Figures) string { return Count(f.CouldHaveServed) }),
 		row(false, "attempts at the provider", "", func(f *Figures) string { return Count(f.Attempts) }),
-		row(false, "attempts per completed request", "1 is one call each", func(f *Figures) string { return decimal(float64(f.Attempts)/float64(f.Completed), 2) }),
+		row(false, "wasted for each completed request", "", func(f *Figures) string { return decimal(float64(f.Wasted)/float64(f.Completed), 2) }),
 		row(false, "request time, median", "from wanted to answered, waiting in the application included", func(f *Figures) string { return span(f.P50) }),
 		row(false, "request time, 99th percentile", "", func(f *Figures) string { return span(f.P99) }),
 		row(false, "call time, median", "one answered call as the application sees it", func(f *Figures) string { return span(f.CallP50) }),
 		row(false, "call time, 99th percentile", "", func(f *Figures) string { return span(f.CallP99) }),
 		row(false, "time to recover", "to 90 % of what could be served, after the script's last change", func(f *Figures) string { return never(f.Recover) }),
 		row(false, "tokens burnt for nothing", "provider work that reached nobody", func(f *Figures) string { return Count(f.WastedTokens) }),
-		row(false, "prompt tokens sent and refused", "", func(f *Figures) string { return Count(f.RefusedTokens) }),
 	}
 }
 

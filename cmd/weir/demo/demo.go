@@ -1,0 +1,230 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"time"
+
+	"weir/cmd/weir/load"
+	"weir/cmd/weir/report"
+	"weir/model"
+	"weir/sim/incident"
+)
+
+// Options say how to run the demo. The zero value is useful.
+type Options struct {
+	// For is the time of both phases together, starts and stops left out; 0
+	// means 60 s, and at least 20 s are needed.
+	For time.Duration
+	// Dir is where the results are left; empty means demo-out.
+	Dir string
+	// Incident is a built-in incident's name; empty means 2064-cascade.
+	Incident string
+	// Seed decides requests and luck, the same in both phases; 0 means 1.
+	Seed uint64
+	// Version is this software's version, for people.
+	Version string
+	// Stdout takes the final table, Stderr what goes on; nil drops them. JSON
+	// makes the final output the Result as one JSON object.
+	Stdout, Stderr io.Writer
+	JSON           bool
+	// Logger hears of trouble inside; nil means nobody does.
+	Logger *slog.Logger
+}
+
+// The shape of a run.
+const (
+	defaultFor  = 60 * time.Second
+	leastFor    = 20 * time.Second
+	countFrom   = 5 * time.Second
+	sampleEvery = 250 * time.Millisecond
+	mostSamples = 480 // a phase; a longer one is sampled less often
+)
+
+// Result is what the demo came to.
+type Result struct {
+	Incident string  `json:"incident"`
+	Seed     uint64  `json:"seed"`
+	Seconds  float64 `json:"phase_seconds"`
+	// CountedFrom is the second of each phase from which figures count.
+	CountedFrom float64 `json:"counted_from_s"`
+	// Better is set when Weir completed more with fewer wasted attempts.
+	Better       bool           `json:"better"`
+	Uncontrolled report.Figures `json:"uncontrolled"`
+	Weir         report.Figures `json:"weir"`
+	// Dir holds the files Report, Picture and Summary.
+	Dir     string `json:"dir"`
+	Report  string `json:"report"`
+	Picture string `json:"picture"`
+	Summary string `json:"summary"`
+	Made    string `json:"made"`
+	Version string `json:"version"`
+}
+
+// The phases' names.
+const (
+	nameUncontrolled = "uncontrolled"
+	nameWeir         = "with Weir"
+)
+
+// director runs the phases.
+type director struct {
+	o        Options
+	incident *incident.Incident // in the length of one phase
+	original *incident.Incident
+	live     *live
+	folder   *folder
+	phases   []report.Phase
+}
+
+// Run runs the demo. An error means that it did not come to an end; whether
+// Weir did better is in the result.
+func Run(ctx context.Context, o Options) (Result, error) {
+	d, err := newDirector(o)
+	if err != nil {
+		return Result{}, err
+	}
+	result, err := d.run(ctx)
+	return result, errors.Join(err, d.folder.close())
+}
+
+func newDirector(o Options) (*director, error) {
+	if o.For == 0 {
+		o.For = defaultFor
+	}
+	if o.For < leastFor {
+		return nil, fmt.Errorf("demo of %s: want at least %s, since figures count from second %.0f of each half", o.For, leastFor, countFrom.Seconds())
+	}
+	if o.Incident == "" {
+		o.Incident = "2064-cascade"
+	}
+	if o.Seed == 0 {
+		o.Seed = 1
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	inc, err := incident.Builtin(o.Incident)
+	if err != nil {
+		return nil, fmt.Errorf("load incident: %w", err)
+	}
+	d := &director{o: o, original: inc, incident: inc.Compress(o.For / 2)}
+	d.live = newLive(o.Stderr, []string{nameUncontrolled, nameWeir}, d.incident.Duration)
+	d.folder, err = newFolder(o.Dir)
+	return d, err
+}
+
+func (d *director) run(ctx context.Context) (Result, error) {
+	d.live.say("%s: %s of script in %s, played twice", d.incident.Name, d.original.Duration, d.incident.Duration)
+	if err := d.uncontrolled(ctx); err != nil {
+		return Result{}, fmt.Errorf("run phase %s: %w", nameUncontrolled, err)
+	}
+	if err := d.controlled(ctx); err != nil {
+		return Result{}, fmt.Errorf("run phase %s: %w", nameWeir, err)
+	}
+	d.live.wipe()
+	return d.leave()
+}
+
+// uncontrolled sends the load straight to the provider.
+func (d *director) uncontrolled(ctx context.Context) (err error) {
+	p, err := startProvider(d.incident, d.o.Seed)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	phase, err := d.play(ctx, 0, p, []string{p.url}, nil)
+	phase.Name, phase.About = nameUncontrolled, "the applications call the provider; each puts a refused request back by itself"
+	d.phases = append(d.phases, phase)
+	return err
+}
+
+// controlled sends the same load through Weir.
+func (d *director) controlled(ctx context.Context) (err error) {
+	p, err := startProvider(d.incident, d.o.Seed)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	s, err := startStack(ctx, d.folder.stores, fleetConfig(d.incident), d.incident.Fleet.MaxAgents(), p.url+"/v1", d.o.Version, d.o.Logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case err := <-s.failed:
+			cancel(err)
+		case <-ctx.Done():
+		}
+	}()
+	began := time.Now()
+	phase, err := d.play(ctx, 1, p, s.sidecar, s)
+	if err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	phase.Name, phase.About = nameWeir, "the same applications call the sidecar beside them; nothing else differs"
+	if err := s.decisions(&phase, began); err != nil {
+		return err
+	}
+	d.phases = append(d.phases, phase)
+	return nil
+}
+
+// play runs the load of one phase and samples everything meanwhile.
+func (d *director) play(ctx context.Context, phase int, p *service, targets []string, s *stack) (report.Phase, error) {
+	every := sampleEvery
+	for d.incident.Duration/every > mostSamples {
+		every *= 2
+	}
+	var samples []sample
+	d.live.begin(phase)
+	p.Reset()
+	result, err := load.Run(ctx, load.Options{
+		Incident: d.incident, Seed: d.o.Seed, Targets: targets, CountFrom: countFrom, Every: every,
+		Wanted: p.demand,
+		Watch: func(at load.Snapshot) {
+			sm := sample{at: at.At, load: at, window: math.NaN(), weight: math.NaN(), breaker: math.NaN()}
+			p.fill(&sm)
+			if s != nil {
+				s.fill(ctx, &sm)
+			}
+			samples = append(samples, sm)
+			d.live.show(phase, &sm)
+		},
+	})
+	if err != nil {
+		return report.Phase{}, err
+	}
+	f := figures(samples, countFrom, lastChange(d.incident), &result)
+	f.Code2064 = code2064(d.incident, samples, countFrom)
+	return report.Phase{
+		Figures: f, Seconds: d.incident.Duration.Seconds(), Samples: columns(samples), Marks: marks(d.incident),
+	}, nil
+}
+
+// fill puts Weir's view of the incident's first channel into a sample.
+func (s *stack) fill(ctx context.Context, to *sample) {
+	ctx, cancel := context.WithTimeout(ctx, sampleEvery/2)
+	defer cancel()
+	v, err := s.loop.View(ctx)
+	if err != nil || len(v.Channels) == 0 {
+		return // a gap in the chart
+	}
+	c := &v.Channels[0]
+	to.window, to.weight = float64(c.Window)/1000, float64(c.Weight)/float64(model.One)
+	switch c.State {
+	case model.BreakerClosed:
+		to.breaker = 0
+	case model.BreakerHalfOpen:
+		to.breaker = 0.5
+	case model.BreakerOpen, model.BreakerMisconfigured:
+		to.breaker = 1
+	}
+}

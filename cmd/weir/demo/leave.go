@@ -1,0 +1,159 @@
+package demo
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"weir/cmd/weir/report"
+)
+
+// folder is where a run's results go, with a place for stores that is gone
+// when the run is over.
+type folder struct {
+	dir    string
+	stores string
+}
+
+func newFolder(dir string) (*folder, error) {
+	if dir == "" {
+		dir = "demo-out"
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make demo folder: %w", err)
+	}
+	stores, err := os.MkdirTemp(dir, "stores-")
+	if err != nil {
+		return nil, fmt.Errorf("make demo folder: %w", err)
+	}
+	return &folder{dir: dir, stores: stores}, nil
+}
+
+func (f *folder) path(name string) string { return filepath.Join(f.dir, name) }
+
+func (f *folder) close() error {
+	if err := os.RemoveAll(f.stores); err != nil {
+		return fmt.Errorf("remove demo stores: %w", err)
+	}
+	return nil
+}
+
+// write writes a file whole or not at all.
+func (f *folder) write(name string, fill func(w io.Writer) error) error {
+	var out bytes.Buffer
+	if err := fill(&out); err != nil {
+		return fmt.Errorf("make %s: %w", name, err)
+	}
+	part := f.path(name) + ".part"
+	if err := os.WriteFile(part, out.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := os.Rename(part, f.path(name)); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// The files of a run.
+const (
+	fileReport  = "report.html"
+	filePicture = "summary.svg"
+	fileSummary = "summary.json"
+)
+
+// leave writes the results and shows them.
+func (d *director) leave() (Result, error) {
+	a, b := &d.phases[0].Figures, &d.phases[1].Figures
+	r := Result{
+		Incident: d.incident.Name, Seed: d.o.Seed, Seconds: d.incident.Duration.Seconds(), CountedFrom: countFrom.Seconds(),
+		Better:       b.Goodput > a.Goodput && b.WasteRatio < a.WasteRatio,
+		Uncontrolled: *a, Weir: *b,
+		Dir: d.folder.dir, Report: d.folder.path(fileReport), Picture: d.folder.path(filePicture),
+		Summary: d.folder.path(fileSummary),
+		Made:    time.Now().UTC().Format(time.RFC3339), Version: d.o.Version,
+	}
+	run := d.report(&r)
+	for name, fill := range map[string]func(w io.Writer) error{
+		fileReport:  func(w io.Writer) error { return report.WriteHTML(w, run) },
+		filePicture: func(w io.Writer) error { return report.WriteSVG(w, run) },
+		fileSummary: func(w io.Writer) error { return encode(w, &r) },
+	} {
+		if err := d.folder.write(name, fill); err != nil {
+			return r, err
+		}
+	}
+	return r, d.print(&r, run)
+}
+
+func encode(w io.Writer, r *Result) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	if err := e.Encode(r); err != nil {
+		return fmt.Errorf("encode result: %w", err)
+	}
+	return nil
+}
+
+// report makes the run's report.
+func (d *director) report(r *Result) *report.Run {
+	inc := d.original
+	return &report.Run{
+		Title: "The " + r.Incident + " incident, without Weir and with it",
+		About: fmt.Sprintf("%d applications, %s; %s.", inc.Fleet.Agents, inc.About,
+			"emulated provider and every part of Weir on one machine"),
+		Verdict: verdict(r), Good: r.Better, Made: r.Made, Version: r.Version,
+		Notes: d.notes(), CountedFrom: r.CountedFrom, Phases: d.phases,
+	}
+}
+
+// verdict says the outcome in a sentence.
+func verdict(r *Result) string {
+	a, b := &r.Uncontrolled, &r.Weir
+	return fmt.Sprintf("With Weir %.0f %% of what could have been served was, and %.1f %% of attempts were wasted; without, %.0f %% and %.1f %%.",
+		100*float64(b.GoodputRatio), 100*float64(b.WasteRatio), 100*float64(a.GoodputRatio), 100*float64(a.WasteRatio))
+}
+
+// notes say what was real.
+func (d *director) notes() []string {
+	return []string{
+		fmt.Sprintf("The script of %s was played in %s, twice: its instants are closer together by %.0f. Service times, refusal delays, timeouts, pools, arrival rates and every parameter of Weir are as they are, so Weir had that much less time to notice and to recover.",
+			d.original.Duration, d.incident.Duration, d.original.Duration.Seconds()/d.incident.Duration.Seconds()),
+		"Both phases used the same seed: the same requests of the same sizes at the same instants, and the same luck with service times.",
+		"Calls went over HTTP on loopback; reports, leases and limits over a NATS server on loopback TCP; the controller kept its state on disk.",
+		"Attempts, refusals and what could have been served are the provider's own books: an omniscient scheduler with the same demand, one try each, at the number of calls at which the most gets done.",
+		fmt.Sprintf("Figures count from second %.0f of each phase, and what was still on its way at the end counts for neither.", countFrom.Seconds()),
+	}
+}
+
+// print writes the final table.
+func (d *director) print(r *Result, run *report.Run) error {
+	if d.o.Stdout == nil {
+		return nil
+	}
+	if d.o.JSON {
+		return encode(d.o.Stdout, r)
+	}
+	w := tabwriter.NewWriter(d.o.Stdout, 0, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "\t")
+	for i := range run.Phases {
+		fmt.Fprintf(w, "%s\t", run.Phases[i].Name)
+	}
+	fmt.Fprintln(w)
+	for _, row := range report.Rows(run.Phases) {
+		fmt.Fprintf(w, "%s\t", row.Label)
+		for _, v := range row.Values {
+			fmt.Fprintf(w, "%s\t", v)
+		}
+		fmt.Fprintln(w)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write result: %w", err)
+	}
+	fmt.Fprintf(d.o.Stdout, "\n%s\n\nreport   %s\npicture  %s\nsummary  %s\n", run.Verdict, r.Report, r.Picture, r.Summary)
+	return nil
+}
