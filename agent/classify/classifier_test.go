@@ -101,11 +101,11 @@ func compare(t *testing.T, id string, got *result, want want) {
 	if got.Class != want.Class {
 		t.Errorf("%s: class %s by %s, want %s", id, got.Class, got.Rule, want.Class)
 	}
-	check := func(what string, got, want any, told bool) {
-		g, _ := json.Marshal(got)
+	check := func(what string, is, want any, told bool) {
+		g, _ := json.Marshal(is)
 		w, _ := json.Marshal(want)
 		if told && string(g) != string(w) {
-			t.Errorf("%s: %s is %s by %v, want %s", id, what, g, want, w)
+			t.Errorf("%s: %s is %s by %s, want %s", id, what, g, got.Rule, w)
 		}
 	}
 	check("retry_after_s", got.RetryAfter, want.Retry, want.Retry != nil)

@@ -26,6 +26,8 @@ type walker struct {
 	// is a refusal by its status may have.
 	deep bool
 	nest int
+	// choices is set while what is looked through are an answer's choices.
+	choices bool
 }
 
 // read adds what the JSON text b holds to f. whole is false when b is not

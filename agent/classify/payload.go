@@ -18,6 +18,7 @@ func (w *walker) output(in place, key []byte, r role) {
 	case r == roleContent && c == '{':
 		w.skip() // a setting echoed by the answer
 	default:
+		w.choices = string(key) == "choices"
 		full := w.content(key, r, 0)
 		w.f.answer = w.f.answer || full
 		switch string(key) {
@@ -90,12 +91,10 @@ func (w *walker) part(key []byte, level int) {
 		w.content(key, r, level)
 	case roleFinish:
 		w.finish()
-	case roleDone:
-		w.f.done = string(w.plain()) == "true" || w.f.done
 	case roleUsage:
 		w.usage()
 	case roleError:
-		if level <= 2 {
+		if w.choices && level <= 2 { // of a tool call it would be no failure
 			w.failure(inRoot, nil, key, level)
 			return
 		}
