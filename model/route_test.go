@@ -1,0 +1,87 @@
+package model
+
+import "testing"
+
+// TestRouteFits holds which tiers a need may use.
+func TestRouteFits(t *testing.T) {
+	a := newGateChannel("a")
+	a.cfg = &ChannelConfig{}
+	route := &gateRoute{}
+	one := []WeightedChannel{{"a", 1}}
+	route.compile(&RouteConfig{Tiers: []TierConfig{
+		{Channels: one}, {Channels: one, Capability: "light"}, {}, {Channels: []WeightedChannel{{"gone", 1}}}, {Rule: "busy"},
+	}}, func(name string) *gateChannel {
+		if name == "a" {
+			return a
+		}
+		return nil
+	})
+	for need, want := range map[string]uint32{"": 0b10011, "light": 0b10011, "heavy": 0b10001} {
+		if got := route.fits(need); got != want {
+			t.Errorf("need %q fits %05b, want %05b", need, got, want)
+		}
+	}
+	if i := nextTier(0b10011, 2); i != 4 {
+		t.Errorf("after tier 1 comes %d, want 4", i)
+	}
+	if i := nextTier(0b10011, 5); i != -1 {
+		t.Errorf("after the last tier comes %d", i)
+	}
+	if i := nextTier(1<<31, 32); i != -1 {
+		t.Errorf("after tier 31 comes %d", i)
+	}
+	many := &RouteConfig{}
+	for range 40 {
+		many.Tiers = append(many.Tiers, TierConfig{Rule: "x"})
+	}
+	route.compile(many, func(string) *gateChannel { return nil })
+	if got := route.fits(""); got != ^uint32(0) {
+		t.Errorf("forty tiers fit %b", got)
+	}
+}
+
+// TestRouteOpens holds when tiers open.
+func TestRouteOpens(t *testing.T) {
+	r := &gateRequest{arrived: 10 * Second, tiers: 0b111, route: &gateRoute{core: -1, other: 3 * Second}}
+	for level, want := range map[uint8]Nanos{0: 13 * Second, 1: 16 * Second, 2: gateNever, 200: gateNever} {
+		if got := r.opens(level); got != want {
+			t.Errorf("after level %d at %s, want %s", level, got, want)
+		}
+	}
+	r.core = true
+	if got := r.opens(0); got != gateNever {
+		t.Errorf("core work goes on at %s", got)
+	}
+	r.route.core = gateNever
+	if got := r.opens(1); got != gateNever {
+		t.Errorf("an endless wait ends at %s", got)
+	}
+}
+
+// TestRouteDrain measures the pace of a backlog and forgets.
+func TestRouteDrain(t *testing.T) {
+	var d routeDrain
+	if p := d.pace(Hour); p != 0 {
+		t.Errorf("pace %s before anything", p)
+	}
+	d.begin(100 * Second)
+	for i := range 50 {
+		d.add(100*Second + Nanos(i)*200*Millisecond)
+	}
+	if p := d.pace(110 * Second); p != 200*Millisecond {
+		t.Errorf("pace %s, want 200ms", p)
+	}
+	d.begin(110 * Second)
+	for range routeDrainLeast {
+		d.add(110 * Second)
+	}
+	if p := d.pace(110*Second + 999*Millisecond); p != 0 {
+		t.Errorf("pace %s within a second of the backlog's begin", p)
+	}
+	if p := d.pace(114 * Second); p != Second {
+		t.Errorf("pace %s, want 1s", p)
+	}
+	if p := d.pace(Hour); p != 0 {
+		t.Errorf("pace %s an hour later", p)
+	}
+}
