@@ -445,7 +445,7 @@ func TestDecoderBounded(t *testing.T) {
 	d := events.NewDecoder()
 	for i := range 20_000 {
 		a := typical(1)
-		a.Version = strings.Repeat(string(rune('a'+i%26)), 1+i%200) + time(i)
+		a.Version = strings.Repeat(string(rune('a'+i%26)), 1+i%200) + unlike(i)
 		got, err := d.Decode(events.Encode(nil, a))
 		if err != nil || got.(*model.Attempts).Version != a.Version {
 			t.Fatal(err)
@@ -456,7 +456,7 @@ func TestDecoderBounded(t *testing.T) {
 	}
 }
 
-func time(i int) string { return string([]byte{byte(i), byte(i >> 8), byte(i >> 16)}) }
+func unlike(i int) string { return string([]byte{byte(i), byte(i >> 8), byte(i >> 16)}) }
 
 func TestRecord(t *testing.T) {
 	d := events.NewDecoder()

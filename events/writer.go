@@ -93,7 +93,11 @@ func (w *writer) adopt(ctx context.Context, data []byte) (stored bool, err error
 		return false, fmt.Errorf("read own subject: %w", err)
 	}
 	w.last, w.known = e.Seq, true
-	return bytes.Equal(e.Data, data), nil
+	if !bytes.Equal(e.Data, data) {
+		return false, nil
+	}
+	w.data = append(w.data, data...)
+	return true, nil
 }
 
 // pause waits a little longer each time, until ctx ends.
