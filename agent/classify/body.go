@@ -156,6 +156,8 @@ func (c *Classifier) judgeFacts(a *Answer, f *facts, whole bool) Verdict {
 		return c.accept(a, law(classTransport, "broken-off"), f.usage)
 	case !whole:
 		return c.accept(a, law(classTransport, "truncated-body"), f.usage)
+	case f.undone && !f.done && f.finish == "":
+		return c.accept(a, law(classTransport, "truncated-stream"), f.usage)
 	case f.answer || f.usage.Known:
 		return c.accept(a, law(classOK, "answer"), f.usage)
 	case f.hollow && !f.zero:
@@ -164,6 +166,9 @@ func (c *Classifier) judgeFacts(a *Answer, f *facts, whole bool) Verdict {
 		if v, ok := c.failure(a, f, false); ok {
 			return v
 		}
+	}
+	if a.Stream { // neither an answer nor the beginning of one
+		return c.accept(a, law(classTransport, "no-choice"), f.usage)
 	}
 	return c.accept(a, law(classOK, "json"), f.usage)
 }

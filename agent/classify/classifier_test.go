@@ -1,7 +1,7 @@
 package classify
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -51,20 +51,14 @@ func TestCases(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl"), func(t *testing.T) {
-			f, err := os.Open(file)
+			data, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer f.Close()
-			lines := bufio.NewScanner(f)
-			lines.Buffer(nil, 1<<20)
-			for number := 1; lines.Scan(); number++ {
-				if line := lines.Bytes(); len(line) > 0 && line[0] == '{' {
-					checkCase(t, c, number, line)
-				}
-			}
-			if err := lines.Err(); err != nil {
-				t.Fatal(err)
+			number := 0
+			for line := range bytes.Lines(data) {
+				number++
+				checkCase(t, c, number, line)
 			}
 		})
 	}

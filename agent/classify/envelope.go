@@ -164,7 +164,9 @@ func (w *walker) member(in place, raw, key []byte, depth int) {
 	case roleFinish:
 		w.finish()
 	case roleDone:
-		w.f.done = string(w.plain()) == "true" || w.f.done
+		v := string(w.plain())
+		w.f.done = w.f.done || v == "true"
+		w.f.undone = w.f.undone || v == "false"
 	case roleUsage:
 		w.usage()
 	case roleCount:
@@ -253,7 +255,7 @@ func (w *walker) code(in place, depth int) {
 		return
 	}
 	w.f.addCode(v)
-	if w.f.addStatus(v); w.f.code == "" && w.f.status == 0 {
+	if !w.f.addStatus(v) && w.f.code == "" {
 		w.f.code = cleanCode(string(v[:min(len(v), maxCode)]))
 	}
 	switch in {
@@ -291,7 +293,8 @@ func (w *walker) words(in place, key []byte, depth int) {
 		case "error", "failed", "failure", "fail", "false":
 			w.f.failed = true
 		}
-		w.f.nonzero = w.f.nonzero || w.f.status > 0
+		n, ok := parseCount(v)
+		w.f.nonzero = w.f.nonzero || ok && n >= 400
 	}
 }
 

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"weir/model"
@@ -42,6 +43,7 @@ type facts struct {
 	answer  bool // the payload of an answer, not empty
 	content bool // text, a tool call or other output of a model
 	done    bool // an explicit end mark
+	undone  bool // one that says that more follows
 	blocked bool // the prompt was refused
 	hollow  bool // a list of answers that is empty
 }
@@ -73,12 +75,9 @@ func (f *facts) addCode(value []byte) {
 	if len(value) == 0 || len(value) > maxCode || len(f.codes) >= maxCodes {
 		return
 	}
-	for _, have := range f.codes {
-		if have == string(value) {
-			return
-		}
+	if code := string(value); !slices.Contains(f.codes, code) {
+		f.codes = append(f.codes, code)
 	}
-	f.codes = append(f.codes, string(value))
 }
 
 // addText keeps one message within the bound.
@@ -92,11 +91,27 @@ func (f *facts) addText(value []byte) {
 	f.text = append(f.text, '\n')
 }
 
-// addStatus notes an HTTP status quoted by the envelope; the first one counts.
-func (f *facts) addStatus(value []byte) {
-	if n, err := strconv.Atoi(string(value)); err == nil && f.status == 0 && n >= 400 && n < 600 {
+// addStatus notes an HTTP status quoted by the envelope, of which the first
+// one counts, and reports whether value is one.
+func (f *facts) addStatus(value []byte) bool {
+	n, err := strconv.Atoi(string(value))
+	if err != nil || !isStatus(n) {
+		return false
+	}
+	if f.status == 0 {
 		f.status = n
 	}
+	return true
+}
+
+// isStatus reports whether n is an HTTP status of a failure in common use;
+// providers number their own codes from 400 on, too.
+func isStatus(n int) bool {
+	switch {
+	case n >= 400 && n <= 431, n == 451, n == 498, n == 499, n >= 500 && n <= 511, n >= 520 && n <= 530:
+		return true
+	}
+	return false
 }
 
 // refused reports whether the envelope itself, whatever the HTTP status, says

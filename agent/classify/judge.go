@@ -3,6 +3,7 @@ package classify
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,7 +37,7 @@ var (
 // failure judges a refusal that f was read from. known tells that it is one;
 // if not, only a rule can make it one, and ok is false when none does.
 func (c *Classifier) failure(a *Answer, f *facts, known bool) (v Verdict, ok bool) {
-	c.addHeaders(a.Header, f)
+	f.addHeaders(a.Header)
 	now := clock(a.Header, a.Now)
 	e := newEvidence(a, f)
 	hint := agree(headerWait(a.Header, now), agree(fieldWait(f, now), textWait(f.text, now)))
@@ -75,7 +76,7 @@ func (c *Classifier) failure(a *Answer, f *facts, known bool) (v Verdict, ok boo
 }
 
 // addHeaders adds what header fields say about the error.
-func (c *Classifier) addHeaders(h http.Header, f *facts) {
+func (f *facts) addHeaders(h http.Header) {
 	for _, name := range codeHeaders {
 		if value := header(h, name); value != "" {
 			value, _, _ = strings.Cut(value, ":")
@@ -258,13 +259,8 @@ func (c *Classifier) measured(class model.Class, e *evidence, f *facts, provider
 }
 
 func (m *measure) matches(class model.Class, e *evidence) bool {
-	for i, c := range m.classes {
-		if c == class {
-			break
-		}
-		if i == len(m.classes)-1 {
-			return false
-		}
+	if len(m.classes) > 0 && !slices.Contains(m.classes, class) {
+		return false
 	}
 	r := rule{codes: m.codes}
 	_, byCode := r.code(e.codes)

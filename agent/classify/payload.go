@@ -85,25 +85,19 @@ func (w *walker) element(level int) {
 
 // part reads one member of a payload.
 func (w *walker) part(key []byte, level int) {
-	r := roleOf(key)
-	switch r {
-	case roleContent, rolePayload, roleText, roleData:
+	c := w.peek()
+	switch r := roleOf(key); {
+	case r == roleContent, r == rolePayload, r == roleText, r == roleData:
 		w.content(key, r, level)
-	case roleFinish:
+	case r == roleFinish:
 		w.finish()
-	case roleUsage:
+	case r == roleUsage:
 		w.usage()
-	case roleError:
-		if w.choices && level <= 2 { // of a tool call it would be no failure
-			w.failure(inRoot, nil, key, level)
-			return
-		}
-		w.skip()
+	case r == roleError && w.choices && level <= 2: // of a tool call it is no failure
+		w.failure(inRoot, nil, key, level)
+	case r == roleNone && (c == '{' || c == '[') && level < 6:
+		w.payload(level + 1)
 	default:
-		if c := w.peek(); r == roleNone && (c == '{' || c == '[') && level < 6 {
-			w.payload(level + 1)
-			return
-		}
 		w.skip()
 	}
 }

@@ -146,7 +146,8 @@ func scale(x float64, unit model.Nanos) model.Nanos {
 
 // leadClock reads hh:mm:ss or d.hh:mm:ss.
 func leadClock(b []byte) (span model.Nanos, n int) {
-	var days, part [3]int
+	var days int
+	var part [3]int
 	digits := func() (int, bool) {
 		start := n
 		for n < len(b) && n-start < 4 && isDigit(rune(b[n])) {
@@ -160,7 +161,7 @@ func leadClock(b []byte) (span model.Nanos, n int) {
 		return 0, 0
 	}
 	if n < len(b) && b[n] == '.' {
-		days[0] = first
+		days = first
 		n++
 		if first, ok = digits(); !ok {
 			return 0, 0
@@ -174,7 +175,7 @@ func leadClock(b []byte) (span model.Nanos, n int) {
 		n++
 		part[i], _ = digits()
 	}
-	seconds := ((days[0]*24+part[0])*60+part[1])*60 + part[2]
+	seconds := ((days*24+part[0])*60+part[1])*60 + part[2]
 	return model.Nanos(seconds) * model.Second, n
 }
 

@@ -2,7 +2,6 @@ package classify
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,8 @@ import (
 
 	"weir/model"
 )
+
+func feed(s *Stream, text string) { _, _ = s.Write([]byte(text)) }
 
 // seen is what a stream told after one more event.
 type seen struct {
@@ -85,7 +86,7 @@ func TestStreamTellsAsItPasses(t *testing.T) {
 				if strings.HasPrefix(step.event, "{") {
 					end = "\n"
 				}
-				fmt.Fprint(s, step.event+end)
+				feed(s, step.event+end)
 				if diff := cmp.Diff(step.want, watch(s)); diff != "" {
 					t.Fatalf("after event %d (-want +got):\n%s", i, diff)
 				}
@@ -100,7 +101,7 @@ func TestStreamFailureBeforeClose(t *testing.T) {
 	if _, ok := s.Failure(now); ok {
 		t.Error("failure before the first event")
 	}
-	fmt.Fprint(s, "data: {\"base_resp\":{\"status_code\":1002,\"status_msg\":\"limit; resets at 2026-01-01T00:00:09Z\"}}\n\n")
+	feed(s, "data: {\"base_resp\":{\"status_code\":1002,\"status_msg\":\"limit; resets at 2026-01-01T00:00:09Z\"}}\n\n")
 	for range 2 { // asking changes nothing
 		v, ok := s.Failure(now)
 		if !ok || v.Class != model.ClassRateLimited || v.Code != "1002" || v.RetryAfter != 9*model.Second {
@@ -157,12 +158,12 @@ func TestStreamKeepsLittle(t *testing.T) {
 			a.Status = 429
 		}
 		s := c.Stream(a)
-		fmt.Fprint(s, start)
+		feed(s, start)
 		for range 8 {
 			_, _ = s.Write(junk)
 		}
 		for range 1000 {
-			fmt.Fprint(s, "data: y\ndata: y\n")
+			feed(s, "data: y\ndata: y\n")
 		}
 		kept := 0
 		for _, w := range []window{s.line, s.frame, s.body} {
