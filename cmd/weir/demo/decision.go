@@ -13,7 +13,7 @@ import (
 const mostDecisions = 2000
 
 // decisions adds the controller's decisions of a phase that began at an
-// instant. It first waits until the store has them.
+// instant, as the store has them.
 func (s *stack) decisions(phase *report.Phase, began time.Time) error {
 	from := uint64(0)
 	for {

@@ -56,10 +56,12 @@ type Result struct {
 	Better       bool           `json:"better"`
 	Uncontrolled report.Figures `json:"uncontrolled"`
 	Weir         report.Figures `json:"weir"`
-	// Dir holds the files Report, Picture and Summary.
+	// Dir holds the files Report, Picture, Journal (of the second phase) and
+	// Summary.
 	Dir     string `json:"dir"`
 	Report  string `json:"report"`
 	Picture string `json:"picture"`
+	Journal string `json:"journal"`
 	Summary string `json:"summary"`
 	Made    string `json:"made"`
 	Version string `json:"version"`
@@ -170,11 +172,12 @@ func (d *director) controlled(ctx context.Context) (err error) {
 		return errors.Join(err, context.Cause(ctx))
 	}
 	phase.Name, phase.About = nameWeir, "the same applications call the sidecar beside them; nothing else differs"
-	if err := s.decisions(&phase, began); err != nil {
+	if err := d.folder.journal(ctx, s.log); err != nil {
 		return err
 	}
+	err = s.decisions(&phase, began)
 	d.phases = append(d.phases, phase)
-	return nil
+	return err
 }
 
 // play runs the load of one phase and samples everything meanwhile.

@@ -3,6 +3,8 @@ package demo
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,6 +16,9 @@ import (
 
 	"weir/cmd/weir/load"
 	"weir/cmd/weir/report"
+	"weir/events"
+	"weir/events/journal"
+	"weir/model"
 	"weir/sim/incident"
 	"weir/sim/provider"
 )
@@ -41,6 +46,7 @@ func TestDemo(t *testing.T) {
 		t.Error("not better with Weir")
 	}
 	checkFolder(t, dir, &r)
+	checkJournal(t, r.Journal)
 }
 
 // checkFolder holds that exactly the promised files are left, and that the
@@ -55,7 +61,7 @@ func checkFolder(t *testing.T, dir string, r *Result) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if diff := cmp.Diff([]string{fileReport, fileSummary, filePicture}, names); diff != "" {
+	if diff := cmp.Diff([]string{fileJournal, fileReport, fileSummary, filePicture}, names); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, fileSummary))
@@ -68,6 +74,38 @@ func checkFolder(t *testing.T, dir string, r *Result) {
 	}
 	if diff := cmp.Diff(*r, back, cmp.Comparer(same)); diff != "" {
 		t.Errorf("summary (-returned +read back):\n%s", diff)
+	}
+}
+
+// checkJournal reads the journal back to its end.
+func checkJournal(t *testing.T, file string) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	j, err := journal.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[model.Kind]int{}
+	for {
+		e, err := j.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fact, err := events.Decode(e.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds[fact.Kind()]++
+	}
+	if !j.Complete() || kinds[model.KindLead] != 1 || kinds[model.KindConfig] != 1 || kinds[model.KindAttempts] < 100 {
+		t.Errorf("journal complete %v with %v", j.Complete(), kinds)
 	}
 }
 

@@ -13,5 +13,6 @@
 // second of each phase on.
 //
 // Run starts all of it on free ports of loopback, stops all of it before it
-// returns, and leaves report.html, summary.svg and summary.json in a folder.
+// returns, and leaves report.html, summary.svg, summary.json and the second
+// phase's event journal in a folder.
 package demo

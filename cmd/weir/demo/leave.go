@@ -1,8 +1,9 @@
 package demo
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,9 @@ import (
 	"time"
 
 	"weir/cmd/weir/report"
+	"weir/events"
+	"weir/events/journal"
+	"weir/model"
 )
 
 // folder is where a run's results go, with a place for stores that is gone
@@ -45,13 +49,13 @@ func (f *folder) close() error {
 
 // write writes a file whole or not at all.
 func (f *folder) write(name string, fill func(w io.Writer) error) error {
-	var out bytes.Buffer
-	if err := fill(&out); err != nil {
-		return fmt.Errorf("make %s: %w", name, err)
-	}
 	part := f.path(name) + ".part"
-	if err := os.WriteFile(part, out.Bytes(), 0o644); err != nil {
+	file, err := os.Create(part)
+	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := errors.Join(fill(file), file.Close()); err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(part))
 	}
 	if err := os.Rename(part, f.path(name)); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
@@ -59,11 +63,24 @@ func (f *folder) write(name string, fill func(w io.Writer) error) error {
 	return nil
 }
 
+// journal writes the log's entries.
+func (f *folder) journal(ctx context.Context, log events.Log) error {
+	return f.write(fileJournal, func(w io.Writer) error {
+		j, err := journal.NewWriter(w, journal.Header{Fleet: fleetName, Created: model.Nanos(time.Now().UnixNano())})
+		if err != nil {
+			return err
+		}
+		_, err = journal.Export(ctx, log, j, 0, 0, nil)
+		return errors.Join(err, j.Close())
+	})
+}
+
 // The files of a run.
 const (
 	fileReport  = "report.html"
 	filePicture = "summary.svg"
 	fileSummary = "summary.json"
+	fileJournal = "journal.weir"
 )
 
 // leave writes the results and shows them.
@@ -74,8 +91,8 @@ func (d *director) leave() (Result, error) {
 		Better:       b.Goodput > a.Goodput && b.WasteRatio < a.WasteRatio,
 		Uncontrolled: *a, Weir: *b,
 		Dir: d.folder.dir, Report: d.folder.path(fileReport), Picture: d.folder.path(filePicture),
-		Summary: d.folder.path(fileSummary),
-		Made:    time.Now().UTC().Format(time.RFC3339), Version: d.o.Version,
+		Journal: d.folder.path(fileJournal), Summary: d.folder.path(fileSummary),
+		Made: time.Now().UTC().Format(time.RFC3339), Version: d.o.Version,
 	}
 	run := d.report(&r)
 	for name, fill := range map[string]func(w io.Writer) error{
@@ -154,6 +171,6 @@ func (d *director) print(r *Result, run *report.Run) error {
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write result: %w", err)
 	}
-	fmt.Fprintf(d.o.Stdout, "\n%s\n\nreport   %s\npicture  %s\nsummary  %s\n", run.Verdict, r.Report, r.Picture, r.Summary)
+	fmt.Fprintf(d.o.Stdout, "\n%s\n\nreport   %s\npicture  %s\njournal  %s\nsummary  %s\n", run.Verdict, r.Report, r.Picture, r.Journal, r.Summary)
 	return nil
 }
