@@ -154,6 +154,21 @@ func (p *Provider) Cancel(now int64, t Ticket) bool {
 	return true
 }
 
+// Streamed returns how many output tokens a call has produced by now: what a
+// client that streams has received. It is 0 for a call that is not running.
+func (p *Provider) Streamed(now int64, t Ticket) int64 {
+	now = p.reach(now)
+	slot := int32(t >> 32)
+	if slot < 0 || int(slot) >= len(p.engine.jobs) {
+		return 0
+	}
+	j := &p.engine.jobs[slot]
+	if j.state != jobRunning || j.gen != uint32(t) || j.stage == 0 || j.total <= j.first {
+		return 0
+	}
+	return min(j.call.Output, incident.Scale(j.call.Output, p.engine.progress(now, slot)-j.first, j.total-j.first))
+}
+
 // NextWake returns the next instant at which anything can happen without a
 // call, or Never.
 func (p *Provider) NextWake() int64 {

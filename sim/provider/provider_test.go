@@ -164,6 +164,21 @@ func TestAbandonedWorkGoesOnAndHoldsItsSlot(t *testing.T) {
 	}
 }
 
+func TestStreamedGrowsWithTheWork(t *testing.T) {
+	p, _ := build(t, `service: {base: 500ms, output_tokens_per_s: 1000}`)
+	ticket := offer(p, 0, 1).Ticket
+	var got []int64
+	for _, at := range []int64{0, 400 * ms, 500 * ms, 750 * ms, 1499 * ms, 1500 * ms} {
+		got = append(got, p.Streamed(at, ticket))
+	}
+	if d := cmp.Diff([]int64{0, 0, 0, 250, 999, 0}, got); d != "" {
+		t.Errorf("tokens (-want +got):\n%s", d)
+	}
+	if p.Streamed(0, 0)+p.Streamed(0, ^Ticket(0)) != 0 {
+		t.Error("tokens of no call")
+	}
+}
+
 func TestStaleTicketsCancelNothing(t *testing.T) {
 	p, truth := build(t, `service: {output_tokens_per_s: 1000}`)
 	old := offer(p, 0, 1).Ticket
