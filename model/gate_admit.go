@@ -322,7 +322,6 @@ func (g *Gate) start(now Nanos, r *gateRequest, c *gateChannel, tier int, degrad
 	g.unqueue(now, r, true)
 	if r.tries == 0 {
 		r.firstSent = now
-		g.budget.earn(g.config.Retry.Budget, r.tokens)
 	}
 	r.tries++
 	r.state = gateRunning

@@ -241,7 +241,7 @@ func (c *gateChannel) unlink(r *gateRequest) {
 // reckons.
 func (c *gateChannel) recut() bool {
 	g := &c.grant
-	any := false
+	cutMade := false
 	for _, cut := range c.told.cuts {
 		if cut.Revision <= g.applied {
 			continue
@@ -252,9 +252,9 @@ func (c *gateChannel) recut() bool {
 		}
 		g.safe = min(g.safe, slots)
 		g.slots, g.offset, g.applied = slots, offset, cut.Revision
-		any = true
+		cutMade = true
 	}
-	return any
+	return cutMade
 }
 
 // idle reports whether nothing is known or going on, so that a channel that

@@ -19,13 +19,18 @@ func (g *Gate) SetConfig(now Nanos, seq uint64, c *Config) {
 		ch.cfg, ch.pools = nil, ch.pools[:0]
 	}
 	for _, p := range g.pools {
-		p.limits = Limits{}
+		p.seen = false
 	}
 	for i := range c.Channels {
 		g.setChannel(now, &c.Channels[i])
 	}
 	for i := range c.Groups {
-		g.pool(now, PoolOfGroup(c.Groups[i].Name)).setLimits(now, c.Groups[i].Limits)
+		g.limitPool(now, PoolOfGroup(c.Groups[i].Name), c.Groups[i].Limits)
+	}
+	for _, p := range g.pools {
+		if !p.seen {
+			p.limits = Limits{}
+		}
 	}
 	g.setRoutes(now)
 	g.forget()
@@ -36,9 +41,7 @@ func (g *Gate) SetConfig(now Nanos, seq uint64, c *Config) {
 func (g *Gate) setChannel(now Nanos, cfg *ChannelConfig) {
 	ch := g.channel(cfg.Name)
 	ch.cfg = cfg
-	own := g.pool(now, PoolOfChannel(cfg.Name))
-	own.setLimits(now, cfg.Limits)
-	ch.pools = append(ch.pools, own)
+	ch.pools = append(ch.pools, g.limitPool(now, PoolOfChannel(cfg.Name), cfg.Limits))
 	for _, name := range cfg.Groups {
 		p := g.pool(now, PoolOfGroup(name))
 		if !slices.Contains(ch.pools, p) {
@@ -47,14 +50,17 @@ func (g *Gate) setChannel(now Nanos, cfg *ChannelConfig) {
 	}
 }
 
-// setLimits takes what the provider told.
-func (p *gatePool) setLimits(now Nanos, l Limits) {
+// limitPool takes what the provider told of a pool. Before the first lease a
+// changed limit begins with a full bucket.
+func (g *Gate) limitPool(now Nanos, name string, l Limits) *gatePool {
+	p := g.pool(now, name)
+	p.seen = true
 	if p.limits != l {
-		p.limits = l
+		if p.limits = l; !g.met {
+			p.fill(now)
+		}
 	}
-	if p.calls.at == 0 && p.words.at == 0 {
-		p.fill(now)
-	}
+	return p
 }
 
 // setRoutes compiles the routes anew and puts every request where it belongs

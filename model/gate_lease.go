@@ -1,5 +1,12 @@
 package model
 
+// gateLeastSpan and gateMostSpan bound the lease duration by which idle agents
+// time their reports, against absurd messages.
+const (
+	gateLeastSpan = Second
+	gateMostSpan  = 5 * Minute
+)
+
 // SetLease takes a lease. It holds for its duration less 1 %, counted from
 // before the report that it quotes was built: whatever the messages took, it
 // ends here before it ends at the controller. The gate does not keep l.
@@ -21,9 +28,7 @@ func (g *Gate) SetLease(now Nanos, l *Lease) {
 	}
 	sent, wasLost, hadMet := g.out.quoted(l.Quotes), g.lost, g.met
 	g.leaseTerm, g.leaseSeq, g.met = l.Term, l.Seq, true
-	if l.Duration > 0 {
-		g.span = l.Duration
-	}
+	g.span = min(max(l.Duration, gateLeastSpan), gateMostSpan)
 	g.leaseUntil = gateLater(sent.built, l.Duration-l.Duration/100)
 	g.lost = now >= g.leaseUntil
 	g.setGrants(now, l)

@@ -3,7 +3,8 @@ package model
 import "slices"
 
 // Poll appends what time and news decided for those that wait to out. Call it
-// after every Done, Leave and Set, and at NextWake.
+// after every other call that may free or tell something (Ask, Done, Leave,
+// Set) and at NextWake.
 func (g *Gate) Poll(now Nanos, out []Reply) []Reply {
 	now = g.tick(now)
 	g.reclaim(now)

@@ -61,10 +61,10 @@ func newGateMachine(t *rapid.T) *gateMachine {
 		probes: map[string]bool{}, granted: map[string]PoolGrant{}, now: Second, share: 200_000,
 	}
 	seed := rapid.Uint64().Draw(t, "seed")
-	make := func() *Gate {
+	gate := func() *Gate {
 		return NewGate(GateConfig{Agent: "a", Boot: 3, QueueLimit: 8, PendingLimit: 20, Rand: rand.New(rand.NewPCG(seed, 1))})
 	}
-	m.g, m.twin = make(), make()
+	m.g, m.twin = gate(), gate()
 	m.setConfig(t, false)
 	return m
 }

@@ -216,10 +216,7 @@ func (p *gateReports) quoted(seq uint64) gateSent {
 	return p.sent[0]
 }
 
-// spread counts what waits for every channel and pool. A request waits for one
-// slot but may use several channels: a lane's requests are divided among the
-// channels of the first tier that is not closed for sure, by weight, so that
-// the fleet's demand adds up to the requests that wait.
+// spread counts what waits for every channel and pool.
 func (g *Gate) spread(now Nanos, batch int) {
 	for _, c := range g.channels {
 		c.pending, c.waiting = -1, gateWaiting{requests: int64(c.missed), tokens: c.missedTokens}
@@ -248,48 +245,63 @@ type gateWaiting struct {
 	tokens           Tokens
 }
 
+// spreadLane counts a lane's requests on every tier open to it. One that is
+// closed for sure counts only if no other is, and opens the next: requests
+// pass it over.
 func (g *Gate) spreadLane(now Nanos, lane *queueLane) {
-	tier := g.wanted(now, lane)
-	var total int64
-	for i := range tier.choices {
-		total += tier.choices[i].weight
-	}
-	all := gateWaiting{int64(lane.len()), int64(lane.urgent), lane.tokens}
-	var sum int64 // of the weights before and with this one
-	var done gateWaiting
-	for i := range tier.choices {
-		sum += tier.choices[i].weight
-		w := &tier.choices[i].channel.waiting
-		upTo := gateWaiting{
-			// Rounded up: the first channel gets the request that cannot be divided.
-			(mulDiv(all.requests, sum, 1) + total - 1) / total,
-			(mulDiv(all.urgent, sum, 1) + total - 1) / total,
-			Tokens(mulDiv(int64(all.tokens), sum, total)),
+	k := &lane.key
+	level, first, counted := int(k.level), nextTier(k.tiers, 0), false
+	for i, n := first, 0; i >= 0 && n <= level; i, n = nextTier(k.tiers, i+1), n+1 {
+		t := &k.route.tiers[i]
+		switch {
+		case len(t.choices) == 0:
+		case g.shut(now, t):
+			if k.route.patience(k.core) >= 0 && n == level {
+				level++
+			}
+		default:
+			counted = true
+			t.spread(lane)
 		}
+	}
+	if !counted && first >= 0 {
+		k.route.tiers[first].spread(lane)
+	}
+}
+
+// shut reports whether every channel of a tier is closed for sure.
+func (g *Gate) shut(now Nanos, t *gateTier) bool {
+	for i := range t.choices {
+		if !g.closed(now, t.choices[i].channel).sure {
+			return false
+		}
+	}
+	return true
+}
+
+// spread divides a lane's requests among a tier's channels by weight: each
+// waits for one slot but may use several channels, and over the tier the
+// demand adds up to the requests that wait. What cannot be divided goes to
+// the first.
+func (t *gateTier) spread(lane *queueLane) {
+	var total, sum int64
+	for i := range t.choices {
+		total += t.choices[i].weight
+	}
+	part := func(n, sum int64) int64 { return (mulDiv(n, sum, 1) + total - 1) / total }
+	var done gateWaiting
+	for i := range t.choices {
+		sum += t.choices[i].weight
+		upTo := gateWaiting{
+			requests: part(int64(lane.len()), sum), urgent: part(int64(lane.urgent), sum),
+			tokens: Tokens(mulDiv(int64(lane.tokens), sum, total)),
+		}
+		w := &t.choices[i].channel.waiting
 		w.requests += upTo.requests - done.requests
 		w.urgent += upTo.urgent - done.urgent
 		w.tokens += upTo.tokens - done.tokens
 		done = upTo
 	}
-}
-
-// wanted returns the tier that a lane waits for: the first open to it that has
-// channels and is not closed for sure, or the first of all.
-func (g *Gate) wanted(now Nanos, lane *queueLane) *gateTier {
-	var first *gateTier
-	tiers := lane.key.tiers
-	for i, n := nextTier(tiers, 0), 0; i >= 0 && n <= int(lane.key.level); i, n = nextTier(tiers, i+1), n+1 {
-		t := &lane.key.route.tiers[i]
-		if first == nil {
-			first = t
-		}
-		for k := range t.choices {
-			if !g.closed(now, t.choices[k].channel).sure {
-				return t
-			}
-		}
-	}
-	return first
 }
 
 func (g *Gate) reportChannel(now Nanos, c *gateChannel, full bool, r *Attempts) {

@@ -99,6 +99,9 @@ func (g *Gate) settle(now Nanos, r *gateRequest, o *Outcome, backoff Nanos) {
 	for _, p := range c.pools {
 		p.settle(r.tokens, spent)
 	}
+	if r.tries == 1 {
+		g.budget.earn(g.config.Retry.Budget, r.tokens)
+	}
 	g.number.settled++
 	g.record(now, r, o)
 	g.react(now, r, o, share, backoff)
