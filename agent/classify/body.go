@@ -93,25 +93,25 @@ func (c *Classifier) judgeBody(a *Answer, lines bool) Verdict {
 	body, readable := inflate(a.Header, a.Body)
 	if !readable {
 		if a.TransportError != "" {
-			return c.accept(a, law(classTransport, "broken-off"), Usage{})
+			return c.accept(a, law(model.ClassTransport, "broken-off"), Usage{})
 		}
-		return c.accept(a, law(classOK, "unread-body"), Usage{})
+		return c.accept(a, law(model.ClassOK, "unread-body"), Usage{})
 	}
 	switch sniff(body) {
 	case formJSON:
 		return c.judgeJSON(a, lead(body), lines)
 	case formEvents:
 		if !lines {
-			return c.accept(a, law(classTransport, "empty-stream"), Usage{})
+			return c.accept(a, law(model.ClassTransport, "empty-stream"), Usage{})
 		}
 		return c.judgeStream(a, body)
 	case formEmpty:
 		if (a.Status == 204 || a.Status == 205) && a.TransportError == "" {
-			return c.accept(a, law(classOK, "no-content"), Usage{})
+			return c.accept(a, law(model.ClassOK, "no-content"), Usage{})
 		}
-		return c.accept(a, law(classTransport, "empty-body"), Usage{})
+		return c.accept(a, law(model.ClassTransport, "empty-body"), Usage{})
 	case formPage:
-		return c.accept(a, law(classTransport, "page-for-answer"), Usage{})
+		return c.accept(a, law(model.ClassTransport, "page-for-answer"), Usage{})
 	case formText:
 	}
 	return c.judgeText(a)
@@ -122,9 +122,9 @@ func (c *Classifier) judgeBody(a *Answer, lines bool) Verdict {
 func (c *Classifier) judgeText(a *Answer) Verdict {
 	kind := header(a.Header, "Content-Type")
 	if a.TransportError != "" || kind == "" || strings.Contains(kind, "json") || strings.Contains(kind, "event-stream") {
-		return c.accept(a, law(classTransport, "not-json"), Usage{})
+		return c.accept(a, law(model.ClassTransport, "not-json"), Usage{})
 	}
-	return c.accept(a, law(classOK, "other-media"), Usage{})
+	return c.accept(a, law(model.ClassOK, "other-media"), Usage{})
 }
 
 // judgeStream judges a stream that came as a whole.
@@ -153,24 +153,24 @@ func (c *Classifier) judgeFacts(a *Answer, f *facts, whole bool) Verdict {
 	}
 	switch {
 	case !whole && a.TransportError != "":
-		return c.accept(a, law(classTransport, "broken-off"), f.usage)
+		return c.accept(a, law(model.ClassTransport, "broken-off"), f.usage)
 	case !whole:
-		return c.accept(a, law(classTransport, "truncated-body"), f.usage)
+		return c.accept(a, law(model.ClassTransport, "truncated-body"), f.usage)
 	case f.undone && !f.done && f.finish == "":
-		return c.accept(a, law(classTransport, "truncated-stream"), f.usage)
+		return c.accept(a, law(model.ClassTransport, "truncated-stream"), f.usage)
 	case f.answer || f.usage.Known:
-		return c.accept(a, law(classOK, "answer"), f.usage)
+		return c.accept(a, law(model.ClassOK, "answer"), f.usage)
 	case f.hollow && !f.zero:
-		return c.accept(a, law(classTransport, "no-choice"), f.usage)
+		return c.accept(a, law(model.ClassTransport, "no-choice"), f.usage)
 	case len(f.text) > 0 && !f.zero:
 		if v, ok := c.failure(a, f, false); ok {
 			return v
 		}
 	}
 	if a.Stream { // neither an answer nor the beginning of one
-		return c.accept(a, law(classTransport, "no-choice"), f.usage)
+		return c.accept(a, law(model.ClassTransport, "no-choice"), f.usage)
 	}
-	return c.accept(a, law(classOK, "json"), f.usage)
+	return c.accept(a, law(model.ClassOK, "json"), f.usage)
 }
 
 // failedEnd reports whether a finish reason stands for a failure.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"weir/model"
 )
 
 //go:embed rules/*.yaml
@@ -100,8 +102,8 @@ func (c *Classifier) unanswered(a *Answer) Verdict {
 	trouble := strings.ToLower(a.TransportError)
 	for _, word := range [...]string{"context canceled", "request canceled by", "canceled by client", "cancelled by client", "client disconnected"} {
 		if strings.Contains(trouble, word) {
-			return law(classCanceled, "canceled")
+			return law(model.ClassCanceled, "canceled")
 		}
 	}
-	return law(classTransport, "no-answer")
+	return law(model.ClassTransport, "no-answer")
 }

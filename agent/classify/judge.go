@@ -6,19 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"weir/model"
 )
 
 // lawVersion is raised when a judgement made in code, not in a table, changes.
 const lawVersion = "@1"
-
-const (
-	classOK        = model.ClassOK
-	classTransport = model.ClassTransport
-	classCanceled  = model.ClassCanceled
-)
 
 // law returns a verdict that needs no table.
 func law(class model.Class, name string) Verdict {
@@ -37,20 +30,14 @@ var (
 // failure judges a refusal that f was read from. known tells that it is one;
 // if not, only a rule can make it one, and ok is false when none does.
 func (c *Classifier) failure(a *Answer, f *facts, known bool) (v Verdict, ok bool) {
-	f.addHeaders(a.Header)
-	now := clock(a.Header, a.Now)
-	e := newEvidence(a, f)
-	hint := agree(headerWait(a.Header, now), agree(fieldWait(f, now), textWait(f.text, now)))
-	e.wait = hint
-	told := textCounts(f.text)
-	provider := words(nil, []byte(a.Provider))
-
 	if f.blocked && !f.failed && !f.answer {
 		v = law(model.ClassInvalid, "prompt-blocked")
 		v.Usage = f.usage
 		return v, true
 	}
-	v, r := c.decide(e, f, provider, told)
+	f.addHeaders(a.Header)
+	e := newEvidence(a, f)
+	v, r := c.decide(e)
 	if r == nil && !known {
 		return Verdict{}, false
 	}
@@ -60,16 +47,16 @@ func (c *Classifier) failure(a *Answer, f *facts, known bool) (v Verdict, ok boo
 	if v.Code == "" {
 		v.Code = mainCode(f.codes)
 	}
-	limits := headerLimits(a.Header, f.pairs, now)
-	for _, l := range limits {
+	for _, l := range e.limits {
 		v.Hints = append(v.Hints, l.hint)
 	}
-	c.measureLimit(&v, r, e, f, provider, limits, told)
-	v.RetryAfter = waitFor(&v, a.Header, hint, limits, now)
-	if r != nil && r.scoped {
-		v.Scope = r.scope
-	} else if r != nil {
+	c.measureLimit(&v, r, e)
+	v.RetryAfter = waitFor(&v, e, a.Header)
+	if r != nil {
 		v.Scope = defaultScope(v.Class, v.Dimension)
+		if r.scoped {
+			v.Scope = r.scope
+		}
 	}
 	v.Usage = f.usage
 	return v, true
@@ -95,7 +82,13 @@ func (f *facts) addHeaders(h http.Header) {
 }
 
 func newEvidence(a *Answer, f *facts) *evidence {
-	e := &evidence{status: a.Status, text: f.text, finish: strings.ToLower(f.finish), wait: unsaid}
+	now := clock(a.Header, a.Now)
+	e := &evidence{
+		f: f, now: now, status: a.Status, finish: strings.ToLower(f.finish), provider: words(nil, []byte(a.Provider)),
+		wait:   agree(headerWait(a.Header, now), agree(fieldWait(f, now), textWait(f.text, now))),
+		told:   textCounts(f.text),
+		limits: headerLimits(a.Header, f.pairs, now),
+	}
 	if f.status > 0 && a.Status < 300 {
 		e.status = f.status
 	}
@@ -129,16 +122,16 @@ func textCodes(text []byte) (codes [][]byte) {
 	return codes
 }
 
-// decide finds the first rule that holds. Without one the status decides.
-func (c *Classifier) decide(e *evidence, f *facts, provider []byte, told counts) (Verdict, *rule) {
+// decide finds the first rule that holds. Without one the status decides, and
+// before the rules for everybody the numbers do.
+func (c *Classifier) decide(e *evidence) (Verdict, *rule) {
 	for i := range c.tables {
 		t := &c.tables[i]
-		if !t.covers(provider, f.keys) {
+		if !t.covers(e) {
 			continue
 		}
-		if len(t.providers) == 0 && told.limit > 0 && told.requested > told.limit && (e.status == 429 || e.status == 413) {
-			v := law(model.ClassInvalid, "larger-than-limit")
-			return v, nil
+		if len(t.providers) == 0 && e.tooLarge() {
+			return law(model.ClassInvalid, "larger-than-limit"), nil
 		}
 		for j := range t.rules {
 			if code, ok := t.rules[j].matches(e); ok {
@@ -215,38 +208,38 @@ func cleanCode(code string) string {
 }
 
 // measureLimit says which limit was met, and its numbers.
-func (c *Classifier) measureLimit(v *Verdict, r *rule, e *evidence, f *facts, provider []byte, list []limit, told counts) {
-	large := strings.HasPrefix(v.Rule, "law/larger-than-limit")
-	switch v.Class {
-	case model.ClassRateLimited, model.ClassQuotaExhausted:
-	case model.ClassInvalid:
-		if !large && (r == nil || r.dimension == model.DimNone) {
-			return
-		}
-	case model.ClassOK, model.ClassOverloaded, model.ClassAuth, model.ClassTransport, model.ClassCanceled:
-		return
-	}
+func (c *Classifier) measureLimit(v *Verdict, r *rule, e *evidence) {
 	if r != nil {
 		v.Dimension = r.dimension
 	}
-	if v.Dimension == model.DimNone {
-		v.Dimension = c.measured(v.Class, e, f, provider)
+	switch v.Class {
+	case model.ClassRateLimited, model.ClassQuotaExhausted:
+	case model.ClassInvalid:
+		if v.Dimension == model.DimNone && !e.tooLarge() {
+			return
+		}
+	case model.ClassOK, model.ClassOverloaded, model.ClassAuth, model.ClassTransport, model.ClassCanceled:
+		v.Dimension = model.DimNone
+		return
 	}
-	used, spent := exhausted(list, v.Dimension)
+	if v.Dimension == model.DimNone {
+		v.Dimension = c.measured(v.Class, e)
+	}
+	used, spent := exhausted(e.limits, v.Dimension)
 	if v.Dimension == model.DimNone && spent && v.Class == model.ClassRateLimited {
 		v.Dimension = used.Dimension
 	}
 	if v.Dimension == model.DimNone && r != nil {
 		v.Dimension = r.guess
 	}
-	v.Limit, v.Remaining = numbers(v.Dimension, f, list, told)
+	v.Limit, v.Remaining = e.numbers(v.Dimension)
 }
 
 // measured asks the tables what the words say about a limit.
-func (c *Classifier) measured(class model.Class, e *evidence, f *facts, provider []byte) model.Dimension {
+func (c *Classifier) measured(class model.Class, e *evidence) model.Dimension {
 	for i := range c.tables {
 		t := &c.tables[i]
-		if !t.covers(provider, f.keys) {
+		if !t.covers(e) {
 			continue
 		}
 		for j := range t.measures {
@@ -267,11 +260,17 @@ func (m *measure) matches(class model.Class, e *evidence) bool {
 	return (byCode || anyIn(m.words, &e.words)) && !anyIn(m.unless, &e.words)
 }
 
+// tooLarge reports whether the request asked for more than the limit ever
+// gives, so that waiting is in vain.
+func (e *evidence) tooLarge() bool {
+	return e.told.limit > 0 && e.told.requested > e.told.limit && (e.status == 429 || e.status == 413)
+}
+
 // numbers returns limit and remaining of dimension d: the header's, if it
 // tells about d, else the body's fields, else the text's.
-func numbers(d model.Dimension, f *facts, list []limit, told counts) (limit, remaining int64) {
-	found, ok := exhausted(list, d)
-	for _, l := range list {
+func (e *evidence) numbers(d model.Dimension) (limit, remaining int64) {
+	found, ok := exhausted(e.limits, d)
+	for _, l := range e.limits {
 		if (!ok || found.Dimension != d) && l.hint.Dimension == d {
 			found, ok = l.hint, true
 		}
@@ -280,9 +279,9 @@ func numbers(d model.Dimension, f *facts, list []limit, told counts) (limit, rem
 	if ok {
 		limit, remaining = found.Limit, found.Remaining
 	}
-	limit = firstTold(limit, f.limit, told.limit)
-	used := firstTold(told.used, f.used)
-	remaining = firstTold(remaining, f.remaining, told.remaining)
+	limit = firstTold(limit, e.f.limit, e.told.limit)
+	used := firstTold(e.told.used, e.f.used)
+	remaining = firstTold(remaining, e.f.remaining, e.told.remaining)
 	if remaining < 0 && used >= 0 && limit >= 0 {
 		remaining = max(0, limit-used)
 	}
@@ -300,23 +299,20 @@ func firstTold(values ...int64) int64 {
 
 // waitFor picks the wait a caller of this class can use: what was said, else
 // the reset of a limit that is used up.
-func waitFor(v *Verdict, h http.Header, hint model.Nanos, list []limit, now time.Time) model.Nanos {
+func waitFor(v *Verdict, e *evidence, h http.Header) model.Nanos {
 	switch v.Class {
 	case model.ClassOverloaded:
-		return hint
+		return e.wait
 	case model.ClassTransport:
-		return headerWait(h, now)
+		return headerWait(h, e.now)
 	case model.ClassRateLimited, model.ClassQuotaExhausted:
 	case model.ClassOK, model.ClassAuth, model.ClassInvalid, model.ClassCanceled:
 		return unsaid
 	}
-	if hint >= 0 {
-		return hint
-	}
-	if used, ok := exhausted(list, v.Dimension); ok {
+	if used, ok := exhausted(e.limits, v.Dimension); ok && e.wait < 0 {
 		return used.Reset
 	}
-	return unsaid
+	return e.wait
 }
 
 // lead returns the first bytes of b after a byte order mark and white space.

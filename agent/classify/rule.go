@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"weir/model"
 )
@@ -38,14 +39,18 @@ type codePattern struct {
 	prefix bool
 }
 
-// evidence is what rules look at.
+// evidence is everything a refusal tells, in the form that rules look at.
 type evidence struct {
-	status int
-	codes  []string // lower case
-	words  wordText // of codes and texts
-	text   []byte
-	finish string
-	wait   model.Nanos
+	f        *facts
+	provider []byte   // its name as words
+	status   int      // the HTTP status, or the one a success quotes
+	codes    []string // lower case
+	words    wordText // of codes and texts
+	finish   string
+	wait     model.Nanos // said in so many words, not a mere reset
+	told     counts
+	limits   []limit
+	now      time.Time
 }
 
 // matches reports whether the rule decides on e, and by which code if by one.
@@ -70,7 +75,7 @@ func (r *rule) matches(e *evidence) (code string, ok bool) {
 	if len(r.words) > 0 && !anyIn(r.words, &e.words) || len(r.and) > 0 && !anyIn(r.and, &e.words) || anyIn(r.unless, &e.words) {
 		return "", false
 	}
-	if r.pattern != nil && !r.pattern.Match(e.text) {
+	if r.pattern != nil && !r.pattern.Match(e.f.text) {
 		return "", false
 	}
 	return code, true
@@ -117,9 +122,9 @@ type measure struct {
 
 // covers reports whether the table speaks for the provider of that name, or of
 // that mark in its envelope.
-func (t *table) covers(provider []byte, seen marks) bool {
-	if len(t.providers) == 0 || t.marks&seen != 0 {
+func (t *table) covers(e *evidence) bool {
+	if len(t.providers) == 0 || t.marks&e.f.keys != 0 {
 		return true
 	}
-	return slices.ContainsFunc(t.providers, func(name []byte) bool { return bytes.Contains(provider, name) })
+	return slices.ContainsFunc(t.providers, func(name []byte) bool { return bytes.Contains(e.provider, name) })
 }

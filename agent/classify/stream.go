@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weir/model"
 )
 
 // Bounds of a Stream: a frame is judged by its first headSize bytes and the
@@ -323,13 +325,13 @@ func (s *Stream) Close(now time.Time, transportError string) Verdict {
 	}
 	switch {
 	case s.terminal:
-		return s.c.accept(&s.a, law(classOK, "stream"), s.usage)
+		return s.c.accept(&s.a, law(model.ClassOK, "stream"), s.usage)
 	case transportError != "":
-		return s.c.accept(&s.a, law(classTransport, "broken-off"), s.usage)
+		return s.c.accept(&s.a, law(model.ClassTransport, "broken-off"), s.usage)
 	case s.frames == 0:
-		return s.c.accept(&s.a, law(classTransport, "empty-stream"), s.usage)
+		return s.c.accept(&s.a, law(model.ClassTransport, "empty-stream"), s.usage)
 	}
-	return s.c.accept(&s.a, law(classTransport, "truncated-stream"), s.usage)
+	return s.c.accept(&s.a, law(model.ClassTransport, "truncated-stream"), s.usage)
 }
 
 // closeBody judges a body that is no stream.
@@ -340,7 +342,7 @@ func (s *Stream) closeBody() Verdict {
 		s.a.Body = s.body.head
 		return s.c.judgeOne(&s.a)
 	case s.form != formJSON && s.a.TransportError == "" && compressed(s.a.Header, s.body.head):
-		return s.c.accept(&s.a, law(classOK, "unread-body"), Usage{})
+		return s.c.accept(&s.a, law(model.ClassOK, "unread-body"), Usage{})
 	case s.form != formJSON:
 		return s.c.judgeText(&s.a)
 	}
