@@ -16,13 +16,11 @@ const maxRun = 256
 
 // fold folds an entry and those that wait behind it.
 func (l *Loop) fold(e events.Entry) {
-	for range maxRun {
-		l.take(e)
-		if l.fx.Now {
-			break
-		}
+	l.take(e)
+	for n := 1; n < maxRun && !l.fx.Now; n++ {
 		select {
 		case e = <-l.reading.entries:
+			l.take(e)
 			continue
 		default:
 		}

@@ -167,6 +167,27 @@ func TestResumeFoldsNothingTwice(t *testing.T) {
 	})
 }
 
+// TestLongTail has more to fold at the start than is folded in one run.
+func TestLongTail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		x := r.agent("x")
+		for range 3000 {
+			x.send(ok())
+		}
+		r.start()
+		defer r.end()
+		synctest.Wait()
+		if s := r.status(); !s.Leads || len(s.Faults) != 0 || s.Lost != 0 {
+			t.Errorf("status %+v, want nothing lost", s)
+		}
+		if got := r.view().Counters.Attempts; got != 3000 {
+			t.Errorf("%d attempts, want 3,000", got)
+		}
+		r.wantFold()
+	})
+}
+
 // TestPowerCutAnywhere stops at many moments with only the last synced state
 // left; what is folded again gives the same.
 func TestPowerCutAnywhere(t *testing.T) {
