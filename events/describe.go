@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,7 +100,7 @@ func codes(attempts []model.Attempt, class model.Class) string {
 			continue
 		}
 		code := word(t.Code)
-		if !contains(seen, code) && len(seen) < maxListed {
+		if !slices.Contains(seen, code) && len(seen) < maxListed {
 			seen = append(seen, code)
 		}
 	}
@@ -107,15 +108,6 @@ func codes(attempts []model.Attempt, class model.Class) string {
 		return ""
 	}
 	return " (" + strings.Join(seen, " ") + ")"
-}
-
-func contains(list []string, s string) bool {
-	for _, have := range list {
-		if have == s {
-			return true
-		}
-	}
-	return false
 }
 
 func describeSummary(b *strings.Builder, s *model.Summary) {

@@ -151,6 +151,23 @@ func testReanchorBack(t *testing.T, b *Bus) {
 	extent(t, b.Log, 5, 5)
 }
 
+// testReanchorReader anchors a log forward while it is read: the reader goes
+// on behind the gap.
+func testReanchorReader(t *testing.T, b *Bus) {
+	appendTicks(t, b.Log, 3)
+	r := read(t, b.Log, 1)
+	for range 3 {
+		next(t, r)
+	}
+	if err := b.Log.Reanchor(t.Context(), 1001); err != nil {
+		t.Fatal(err)
+	}
+	appendTicks(t, b.Log, 1)
+	if e := next(t, r); e.Seq != 1001 {
+		t.Errorf("entry %d after the anchor, want 1001", e.Seq)
+	}
+}
+
 func testTrim(t *testing.T, b *Bus) {
 	appendTicks(t, b.Log, 10)
 	for _, before := range []uint64{0, 1, 6} {

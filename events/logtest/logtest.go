@@ -44,6 +44,7 @@ func Cases() []Case {
 		{"empty", testEmpty},
 		{"reanchor forward", testReanchorForward},
 		{"reanchor back", testReanchorBack},
+		{"reanchor under a reader", testReanchorReader},
 		{"trim", testTrim},
 		{"too large", testTooLarge},
 		{"largest", testLargest},

@@ -168,17 +168,15 @@ func errorOf(err error) error {
 	case !errors.As(err, &api):
 		return err
 	}
-	switch api.ErrorCode {
-	case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant:
+	switch code := api.ErrorCode; {
+	case code == jetstream.JSErrCodeStreamWrongLastSequence || code == jetstream.JSErrCodeStreamWrongLastSequenceConstant:
 		return fmt.Errorf("%w: %w", events.ErrConflict, err)
-	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
+	case code == jetstream.JSErrCodeStreamMessageExceedsMaximum:
 		return fmt.Errorf("%w: %w", events.ErrTooLarge, err)
-	case jetstream.JSErrCodeMessageNotFound:
+	case code == jetstream.JSErrCodeMessageNotFound:
 		return fmt.Errorf("%w: %w", events.ErrNotFound, err)
-	case errCodeStoreFailed, errCodeStorageExceeded:
-		if strings.Contains(api.Description, "exceeded") {
-			return fmt.Errorf("%w: %w", events.ErrFull, err)
-		}
+	case code == errCodeStorageExceeded || code == errCodeStoreFailed && strings.Contains(api.Description, "exceeded"):
+		return fmt.Errorf("%w: %w", events.ErrFull, err)
 	}
 	return err
 }

@@ -49,18 +49,25 @@ func (l *Log) read(ctx context.Context, from uint64) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{messages: messages, entries: make(chan events.Entry, handOver), done: make(chan struct{})}
+	r := &reader{log: l, messages: messages, entries: make(chan events.Entry, handOver), done: make(chan struct{})}
 	go r.feed()
 	return r, nil
 }
 
 // reader hands entries over from the goroutine that receives them.
 type reader struct {
+	log      *Log
 	messages jetstream.MessagesContext
 	entries  chan events.Entry // closed when feed ends
 	err      error             // why it ended
 	once     sync.Once
 	done     chan struct{} // closed by Close
+
+	// consumer is the one that delivered last, the entry at seq, stored at
+	// that time.
+	consumer string
+	seq      uint64
+	time     time.Time
 }
 
 // feed receives until the reader is closed or the connection is for good.
@@ -80,6 +87,10 @@ func (r *reader) feed() {
 			r.err = err
 			return
 		}
+		if err := r.continues(meta); err != nil {
+			r.err = err
+			return
+		}
 		e := events.Entry{
 			Seq:     meta.Sequence.Stream,
 			Time:    model.Nanos(meta.Timestamp.UnixNano()),
@@ -92,6 +103,25 @@ func (r *reader) feed() {
 			return
 		}
 	}
+}
+
+// continues checks, whenever the consumer was made anew, that the entry
+// delivered last still stands in the log. A server that lost the log's end
+// and was written to again would else go on behind it with another past.
+func (r *reader) continues(meta *jetstream.MsgMetadata) error {
+	if r.seq > 0 && meta.Consumer != r.consumer {
+		ctx, cancel := context.WithTimeout(context.Background(), ackWithin)
+		defer cancel()
+		e, err := r.log.at(ctx, r.seq)
+		if err != nil {
+			return fmt.Errorf("read entry %d again: %w", r.seq, errorOf(err))
+		}
+		if e.Time != model.Nanos(r.time.UnixNano()) {
+			return fmt.Errorf("entry %d is another one than was delivered", r.seq)
+		}
+	}
+	r.consumer, r.seq, r.time = meta.Consumer, meta.Sequence.Stream, meta.Timestamp
+	return nil
 }
 
 // Next implements events.Reader.

@@ -1,9 +1,11 @@
-// Package natstest runs a NATS server inside a test: without a port, in a
-// directory of the test's, to be stopped, damaged and started again.
+// Package natstest runs a NATS server inside a test, in a directory of the
+// test's, to be stopped, damaged and started again. It takes no port unless
+// Listen makes it.
 package natstest
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,9 +24,14 @@ type Server struct {
 	dir    string
 	change func(*server.Options)
 
-	mu  sync.Mutex
-	srv *server.Server // nil while stopped
+	mu   sync.Mutex
+	srv  *server.Server // nil while stopped
+	port int            // it listened on, and listens on again
 }
+
+// Listen is a change for Start that makes the server listen on a free port of
+// loopback.
+func Listen(o *server.Options) { o.DontListen, o.Host, o.Port = false, "127.0.0.1", server.RANDOM_PORT }
 
 // Start starts a server for a test, on an empty store. change, if not nil,
 // adjusts its options. The server ends with the test.
@@ -47,6 +54,9 @@ func (s *Server) Restart(tb testing.TB) {
 	if s.change != nil {
 		s.change(o)
 	}
+	if !o.DontListen && s.port != 0 {
+		o.Port = s.port
+	}
 	srv, err := server.NewServer(o)
 	if err != nil {
 		tb.Fatal(err)
@@ -58,7 +68,13 @@ func (s *Server) Restart(tb testing.TB) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.srv = srv
+	if addr, ok := srv.Addr().(*net.TCPAddr); ok {
+		s.port = addr.Port
+	}
 }
+
+// URL returns where a server that listens is reached, also while it is stopped.
+func (s *Server) URL() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.port) }
 
 // Stop stops the server and waits until its files are closed.
 func (s *Server) Stop() {
