@@ -34,6 +34,7 @@ const (
 	BusLoss
 	AgentChoice
 	Policy
+	Identity // names and contents of emulated answers
 )
 
 // Bits returns 64 random bits for a key.

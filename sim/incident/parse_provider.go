@@ -204,13 +204,12 @@ func (f *fields) hint(x *Refusal) {
 	if n == nil {
 		return
 	}
-	switch word := n.GetToken().Value; HintKind(word) {
-	case HintNone, HintExact:
-		x.Hint = HintKind(word)
-	default:
-		x.Hint = HintFixed
-		f.span("retry_after", &x.HintFor, time.Millisecond)
+	if word := HintKind(n.GetToken().Value); word == HintNone || word == HintExact {
+		x.Hint = word
+		return
 	}
+	x.Hint = HintFixed
+	f.span("retry_after", &x.HintFor, time.Millisecond)
 }
 
 // special reads refusals that replace the general one for some reasons. What

@@ -99,7 +99,8 @@ type Client struct {
 	// Timeout is how long it waits for one answer; 0 means for ever.
 	Timeout time.Duration
 	// Pool is how many calls one agent has outstanding; more wait in the
-	// application. Unlimited when the file says nothing.
+	// application. A call that failed frees its place at once, whenever its
+	// request comes back. Unlimited when the file says nothing.
 	Pool  int64
 	Retry Retry
 }
@@ -110,7 +111,8 @@ type RetryKind string
 // The retry habits.
 const (
 	RetryNone RetryKind = "none"
-	// RetryRequeue puts a failed request back after After, until its deadline.
+	// RetryRequeue puts a failed request back at the end of the application's
+	// queue after After, until its deadline.
 	RetryRequeue RetryKind = "requeue"
 	// RetryBackoff waits After, then Multiplier times longer each time up to
 	// Max, with +-Jitter, for Attempts tries in all.

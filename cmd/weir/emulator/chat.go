@@ -187,7 +187,7 @@ type reply struct {
 }
 
 func (s *Server) newReply(req *chatRequest, spec *provider.Call) *reply {
-	id := draw.Seed(s.seed).Bits(draw.Policy, spec.Request, uint64(spec.Try))
+	id := draw.Seed(s.seed).Bits(draw.Identity, spec.Request, uint64(spec.Try))
 	a := &reply{spec: spec, includeUsage: req.StreamOptions.IncludeUsage}
 	a.head = completion{ID: "chatcmpl-" + strconv.FormatUint(id, 36), Created: time.Now().Unix(), Model: req.Model}
 	if s.provider.Law.Refusal.Shape == incident.ShapeMiniMax {

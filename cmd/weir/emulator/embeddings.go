@@ -91,7 +91,7 @@ func vector(in json.RawMessage, dimensions int, format string) any {
 	v := make([]float32, dimensions)
 	name, square := draw.Name(string(in)), 0.0
 	for i := range v {
-		x := float64(draw.Seed(0).Below(2001, draw.Policy, name, uint64(i))-1000) + 0.5
+		x := float64(draw.Seed(0).Below(2001, draw.Identity, name, uint64(i))-1000) + 0.5
 		v[i] = float32(x)
 		square += x * x
 	}

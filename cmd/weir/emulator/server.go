@@ -226,7 +226,7 @@ func (s *Server) offer(spec provider.Call) (*call, provider.Answer) {
 	s.last++
 	spec.ID = s.last
 	if spec.Request == 0 {
-		spec.Request = draw.Seed(s.seed).Bits(draw.Policy, s.last, 0)
+		spec.Request = draw.Seed(s.seed).Bits(draw.Identity, s.last, 0)
 	}
 	answer := s.model.Offer(now, spec)
 	if !answer.Accepted() {
