@@ -102,6 +102,44 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
+// TestSamplesAreFull wants every field of every type to be set in some sample,
+// so that a field added to the model cannot be forgotten in the codec.
+func TestSamplesAreFull(t *testing.T) {
+	set := make(map[string]bool)
+	for _, v := range allSamples() {
+		note(reflect.ValueOf(v), set)
+	}
+	for field, ok := range set {
+		if !ok {
+			t.Errorf("%s is zero in every sample", field)
+		}
+	}
+	if len(set) < 150 {
+		t.Errorf("only %d fields were looked at", len(set))
+	}
+}
+
+// note records, for every field reached from v, whether it was ever not zero.
+func note(v reflect.Value, set map[string]bool) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			note(v.Elem(), set)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			note(v.Index(i), set)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name := v.Type().Name() + "." + v.Type().Field(i).Name
+			set[name] = set[name] || !v.Field(i).IsZero()
+			note(v.Field(i), set)
+		}
+	default:
+	}
+}
+
 // TestEveryField sets one field after another of an Attempt and of the reports
 // beside it, so that a field added to the model cannot be forgotten here.
 func TestEveryField(t *testing.T) {

@@ -16,6 +16,7 @@
 // count additions within it. An addition goes to the end of a section or into
 // a section of its own, so that an older reader skips it; what an older reader
 // could not skip, a new value of an enumeration included, is a new generation.
+// A new field of an attempt is a column behind the attempts of a report.
 // An entry of the reader's own version must end where its sections do.
 //
 // Numbers are varints in their shortest form, signed ones in zigzag form. A

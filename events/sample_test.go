@@ -88,7 +88,7 @@ func sampleConfig() *model.Config {
 					ImagesPerMinute: 5, RequestsPerDay: 10_000, TokensPerDay: 5_000_000, Concurrency: 30, DayReset: 16 * model.Hour,
 				},
 				ChargeMax: true, Price: model.Price{Input: 300_000, Cached: 30_000, Output: 1_200_000},
-				OnLoss: model.OnLossLast, Alone: 2, Mode: model.ModeEnforce, HasMode: true,
+				OnLoss: model.OnLossLast, Alone: 2, Mode: model.ModeObserve, HasMode: true,
 			},
 			{Name: "spare"},
 		},
@@ -102,7 +102,7 @@ func sampleConfig() *model.Config {
 			DegradeCore: -1, DegradeOther: 30 * model.Second,
 		}},
 		Tenants: []model.TenantConfig{{
-			Name: "content", Priority: model.PriorityBatch, Share: 2,
+			Name: "content", Priority: model.PriorityInteractive, Share: 2,
 			TokensPerDaySoft: 400_000, TokensPerDayHard: 500_000, CostPerDaySoft: 5_000_000, CostPerDayHard: 8_000_000,
 		}},
 		Retry: model.RetryConfig{
