@@ -61,10 +61,10 @@ func (l *limits) wait(now int64, c cost) (int64, incident.Reason) {
 	longest, reason := int64(0), incident.Reason("")
 	check := func(m *meter, amount int64, r incident.Reason) {
 		w := m.wait(now, amount)
-		if w == Never && m.capacity() > 0 {
+		if w == Never && m.capacity() > 0 && amount > m.capacity() {
 			r = incident.ReasonTooLarge
 		}
-		if w > longest {
+		if w > longest || r == incident.ReasonTooLarge {
 			longest, reason = w, r
 		}
 	}

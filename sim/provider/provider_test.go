@@ -269,6 +269,16 @@ func TestNoiseFailsItsShareWithoutMeaning(t *testing.T) {
 	}
 }
 
+func TestLimitOfNothingIsNoFaultOfTheCall(t *testing.T) {
+	p, truth := build(t, "rpm: {limit: 0, burst: 1}\ntpm: {limit: 100, burst: 100}")
+	p.Offer(0, Call{Request: 1, Input: 1})
+	p.Offer(0, Call{Request: 2, Input: 1})
+	p.Offer(0, Call{Request: 3, Input: 101})
+	if got, want := truth.Books().Refused, (Refused{Requests: 1, TooLarge: 1}); got != want {
+		t.Errorf("refused %+v, want %+v", got, want)
+	}
+}
+
 func TestBanBlocksAfterTooManyRefusals(t *testing.T) {
 	p, truth := build(t, `
 		concurrency: 0
