@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"weir/events"
+	"weir/events/journal"
 	"weir/events/natslog"
 	"weir/events/natslog/natstest"
 	"weir/model"
@@ -174,6 +176,13 @@ func TestHoled(t *testing.T) {
 	}
 	if gaps != after.Missing || got[len(got)-1] != last {
 		t.Errorf("read %v, %d missing; Info says %d", got, gaps, after.Missing)
+	}
+	w, err := journal.NewWriter(io.Discard, journal.Header{Fleet: fleet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := journal.Export(t.Context(), l, w, 0, 0, nil); err != nil || done.Missing != gaps || done.Last != last {
+		t.Errorf("Export = %+v, %v", done, err)
 	}
 	for seq := uint64(1); seq <= last; seq++ {
 		if _, err := l.At(t.Context(), seq); err != nil && !errors.Is(err, events.ErrNotFound) {

@@ -140,7 +140,7 @@ func (l *Log) Append(ctx context.Context, data []byte) (uint64, error) {
 	id := nuid.Next()
 	var err error
 	for range appendTries {
-		if err := alive(ctx); err != nil {
+		if err := ctx.Err(); err != nil {
 			return 0, fmt.Errorf("append: %w", err)
 		}
 		var ack *jetstream.PubAck
@@ -158,7 +158,7 @@ func (l *Log) Append(ctx context.Context, data []byte) (uint64, error) {
 // Load implements events.Loader. The stream gives the entry the time at which
 // it is loaded.
 func (l *Log) Load(ctx context.Context, e events.Entry) error {
-	err := alive(ctx)
+	err := ctx.Err()
 	if err == nil && e.Seq == 0 {
 		err = events.ErrConflict
 	}
@@ -186,7 +186,7 @@ func (l *Log) At(ctx context.Context, seq uint64) (events.Entry, error) {
 }
 
 func (l *Log) at(ctx context.Context, seq uint64) (events.Entry, error) {
-	if err := alive(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return events.Entry{}, err
 	}
 	if seq == 0 {
@@ -209,7 +209,7 @@ func (l *Log) Info(ctx context.Context) (events.Info, error) {
 }
 
 func (l *Log) info(ctx context.Context) (events.Info, error) {
-	if err := alive(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return events.Info{}, err
 	}
 	i, err := l.stream.Info(ctx)
@@ -299,7 +299,7 @@ type tail struct {
 
 // Append implements events.Tail.
 func (t *tail) Append(ctx context.Context, data []byte, last uint64) (uint64, error) {
-	if err := alive(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	ack, err := t.js.PublishMsg(ctx, message(t.subject, data), jetstream.WithExpectLastSequencePerSubject(last))

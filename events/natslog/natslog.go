@@ -22,7 +22,6 @@
 package natslog
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -186,6 +185,3 @@ const (
 	errCodeStorageExceeded jetstream.ErrorCode = 10047
 	errCodeStoreFailed     jetstream.ErrorCode = 10077
 )
-
-// alive returns ctx's error, so that a call whose time is over sends nothing.
-func alive(ctx context.Context) error { return ctx.Err() }

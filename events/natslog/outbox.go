@@ -137,7 +137,7 @@ func (o *Outbox) put(ctx context.Context, term uint64, subject string, data []by
 	if len(data) > events.MaxEntry {
 		return fmt.Errorf("output of %d bytes: %w", len(data), events.ErrTooLarge)
 	}
-	if err := alive(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	o.mu.Lock()

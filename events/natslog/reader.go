@@ -35,7 +35,7 @@ func (l *Log) Read(ctx context.Context, from uint64) (events.Reader, error) {
 }
 
 func (l *Log) read(ctx context.Context, from uint64) (*reader, error) {
-	if err := alive(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	consumer, err := l.js.OrderedConsumer(ctx, l.config.Name, jetstream.OrderedConsumerConfig{
