@@ -43,6 +43,8 @@ const (
 	countFrom   = 5 * time.Second
 	sampleEvery = 250 * time.Millisecond
 	mostSamples = 480 // a phase; a longer one is sampled less often
+	// mostLag is the lag in seconds beyond which the machine is to blame.
+	mostLag = 0.1
 )
 
 // Result is what the demo came to.
@@ -81,6 +83,9 @@ type director struct {
 	live     *live
 	folder   *folder
 	phases   []report.Phase
+	// lag is how late the 99th of a hundred requests was noticed, in seconds;
+	// the worst phase's.
+	lag float64
 }
 
 // Run runs the demo. An error means that it did not come to an end; whether
@@ -205,6 +210,7 @@ func (d *director) play(ctx context.Context, phase int, p *service, targets []st
 	if err != nil {
 		return report.Phase{}, err
 	}
+	d.lag = max(d.lag, result.Lag.P99)
 	f := figures(samples, countFrom, lastChange(d.incident), &result)
 	f.Code2064 = code2064(d.incident, samples, countFrom)
 	return report.Phase{

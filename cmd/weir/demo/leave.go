@@ -94,6 +94,9 @@ func (d *director) leave() (Result, error) {
 		Journal: d.folder.path(fileJournal), Summary: d.folder.path(fileSummary),
 		Made: time.Now().UTC().Format(time.RFC3339), Version: d.o.Version,
 	}
+	if d.lag > mostLag {
+		d.live.say("%s", d.busy())
+	}
 	run := d.report(&r)
 	for name, fill := range map[string]func(w io.Writer) error{
 		fileReport:  func(w io.Writer) error { return report.WriteHTML(w, run) },
@@ -137,7 +140,7 @@ func verdict(r *Result) string {
 
 // notes say what was real.
 func (d *director) notes() []string {
-	return []string{
+	notes := []string{
 		fmt.Sprintf("The script of %s was played in %s, twice: its instants are closer together by %.0f. Service times, refusal delays, timeouts, pools, arrival rates and every parameter of Weir are as they are, so Weir had that much less time to notice and to recover.",
 			d.original.Duration, d.incident.Duration, d.original.Duration.Seconds()/d.incident.Duration.Seconds()),
 		"Both phases used the same seed: the same requests of the same sizes at the same instants, and the same luck with service times.",
@@ -145,6 +148,15 @@ func (d *director) notes() []string {
 		"Attempts, refusals and what could have been served are the provider's own books: an omniscient scheduler with the same demand, one try each, at the number of calls at which the most gets done.",
 		fmt.Sprintf("Figures count from second %.0f of each phase, and what was still on its way at the end counts for neither.", countFrom.Seconds()),
 	}
+	if d.lag > mostLag {
+		notes = append(notes, d.busy())
+	}
+	return notes
+}
+
+// busy says that the machine had a part in the figures.
+func (d *director) busy() string {
+	return fmt.Sprintf("This machine was busy with other things: one request in a hundred was noticed %.2f s late or later, and every part of the demo with it, so the figures are worse than they would be on a quiet one.", d.lag)
 }
 
 // print writes the final table.

@@ -93,6 +93,7 @@ const mostCodes = 64
 type tally struct {
 	total         Counts
 	codes         map[string]int64
+	lag           Histogram
 	call, request Histogram
 
 	// base is total when counting began.
@@ -107,7 +108,7 @@ type tally struct {
 func (t *tally) begin(now time.Duration) {
 	t.base, t.baseFrom = t.total, now
 	t.codes = map[string]int64{}
-	t.call, t.request = Histogram{}, Histogram{}
+	t.lag, t.call, t.request = Histogram{}, Histogram{}, Histogram{}
 }
 
 func (t *tally) code(code string) {
@@ -133,7 +134,7 @@ func (t *tally) result(now time.Duration) Result {
 	return Result{
 		From: t.baseFrom.Seconds(), Seconds: (now - t.baseFrom).Seconds(),
 		Counts: t.total.minus(t.base), Total: t.total, Codes: maps.Clone(t.codes),
-		Call: spreadOf(&t.call), Request: spreadOf(&t.request),
+		Call: spreadOf(&t.call), Request: spreadOf(&t.request), Lag: spreadOf(&t.lag),
 	}
 }
 

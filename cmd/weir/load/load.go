@@ -70,6 +70,9 @@ type Result struct {
 	// from when they were wanted.
 	Call    Spread `json:"call"`
 	Request Spread `json:"request"`
+	// Lag is how late requests were noticed: much of it means that this
+	// machine is too slow or too busy for the load, and the figures with it.
+	Lag Spread `json:"lag"`
 	// Total counts from the start.
 	Total    Counts  `json:"total"`
 	Timeline []Point `json:"timeline"`
@@ -210,11 +213,12 @@ func (r *runner) run(ctx, calls context.Context) (Result, error) {
 			r.tally.begin(now)
 			counting = true
 		}
-		for ; watch <= now; watch += r.every {
-			r.look(min(watch, now))
-		}
-		if now >= r.o.For {
-			return r.result(now, false), nil
+		if ends := now >= r.o.For; ends || now >= watch {
+			r.look(now)
+			watch = now - now%r.every + r.every
+			if ends {
+				return r.result(now, false), nil
+			}
 		}
 		r.arrivals(calls, now)
 		next := min(r.o.For, watch, time.Duration(r.gen.NextAt()))
@@ -247,6 +251,7 @@ func (r *runner) arrivals(calls context.Context, now time.Duration) {
 			break
 		}
 		r.tally.total.Offered++
+		r.tally.lag.Add(now - time.Duration(req.At))
 		if r.o.Wanted != nil {
 			r.o.Wanted(now, req)
 		}

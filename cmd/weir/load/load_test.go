@@ -267,8 +267,15 @@ func TestCancelKeepsTheResult(t *testing.T) {
 func TestWarmUpIsLeftOut(t *testing.T) {
 	d := newDesk(t, answerGood)
 	r := run(t, Options{Incident: world(t, "client: {pool: 50}"), Targets: []string{d.URL}, CountFrom: 350 * time.Millisecond})
-	if r.Offered == 0 || r.Offered >= r.Total.Offered || r.Call.Count != r.OK {
-		t.Errorf("counted %d of %d, %d spread of %d good", r.Offered, r.Total.Offered, r.Call.Count, r.OK)
+	if r.Offered == 0 || r.Offered >= r.Total.Offered || r.Call.Count != r.OK || r.Lag.Count != r.Offered {
+		t.Errorf("counted %d of %d, %d spread of %d good, lag of %d", r.Offered, r.Total.Offered, r.Call.Count, r.OK, r.Lag.Count)
+	}
+	sum := Counts{}
+	for _, p := range r.Timeline {
+		sum = sum.plus(p.Counts)
+	}
+	if sum != r.Total {
+		t.Errorf("the timeline counts %+v, want %+v", sum, r.Total)
 	}
 }
 

@@ -49,6 +49,7 @@ func (o *Options) finish(r *Result) error {
 	row("unfinished", "%d", r.Unfinished)
 	row("call time p50 / p99", "%.2f s / %.2f s", r.Call.P50, r.Call.P99)
 	row("request time p50 / p99", "%.2f s / %.2f s", r.Request.P50, r.Request.P99)
+	row("noticed late by p50 / p99", "%.3f s / %.3f s", r.Lag.P50, r.Lag.P99)
 	codes := slices.Collect(maps.Keys(r.Codes))
 	slices.SortFunc(codes, func(a, b string) int {
 		return cmp.Or(cmp.Compare(r.Codes[b], r.Codes[a]), cmp.Compare(a, b))
