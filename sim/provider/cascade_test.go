@@ -240,19 +240,23 @@ func TestCascadeCollapsesWithoutControlOnly(t *testing.T) {
 // is played in ten minutes.
 func TestCascadeShowsInLatencyFirst(t *testing.T) {
 	f := newFleet(t, builtin(t, "2064-cascade").Compress(10*time.Minute), 1)
-	script := func(minutes float64) time.Duration { return time.Duration(minutes * float64(10*time.Second)) }
-	f.run(script(18))
+	climb := f.incident.Providers[0].Changes[0].At
+	after := func(minutes float64) time.Duration { return climb + time.Duration(minutes*float64(10*time.Second)) }
+	f.run(after(16))
 	for _, want := range []struct {
-		from, to float64 // minutes of the script
-		latency  time.Duration
-	}{{0, 2, 800 * time.Millisecond}, {4, 6, 1500 * time.Millisecond}, {9, 12, 3 * time.Second}} {
-		got := f.meanLatency(script(want.from), script(want.to))
+		from, to, latency time.Duration
+	}{
+		{0, climb, 800 * time.Millisecond},
+		{after(2), after(4), 1500 * time.Millisecond},
+		{after(7), after(10), 3 * time.Second},
+	} {
+		got := f.meanLatency(want.from, want.to)
 		if got < want.latency*85/100 || got > want.latency*115/100 {
-			t.Errorf("minutes %v to %v: latency %v, want about %v", want.from, want.to, got, want.latency)
+			t.Errorf("from %v to %v: latency %v, want about %v", want.from, want.to, got, want.latency)
 		}
 	}
-	if first := time.Duration(f.firstRefusal); first < script(15) || first > script(18) {
-		t.Errorf("first refusal at %v, want it 13 to 16 minutes of the script after the climb began at %v", first, script(2))
+	if first := time.Duration(f.firstRefusal); first < after(13) || first > after(16) {
+		t.Errorf("first refusal at %v, want it 13 to 16 minutes of the script after the climb began at %v", first, climb)
 	}
 }
 
