@@ -25,7 +25,9 @@ const (
 )
 
 // Read implements events.Log. The reader outlives lost connections and server
-// restarts. A goroutine of its own feeds it; it ends soon after Close.
+// restarts, but ends with an error when after one the entry it delivered last
+// is gone or another: the caller then looks at the log before it reads on. A
+// goroutine of its own feeds it; it ends soon after Close.
 func (l *Log) Read(ctx context.Context, from uint64) (events.Reader, error) {
 	r, err := l.read(ctx, from)
 	if err != nil {
