@@ -41,12 +41,23 @@ func (f *Fleet) Apply(r Record, fx *Effects) {
 	f.settle(fx)
 }
 
+// maxGap bounds what a new term or an anchor adds to log time, and where it may
+// begin: a clock that is wrong by decades must not overflow what is reckoned
+// from now.
+const maxGap = 20 * 365 * 24 * Hour
+
 // step moves log time to the record.
 func (f *Fleet) step(r Record) {
 	if !f.started {
-		f.started, f.now, f.last = true, r.Time, r.Time
+		f.started, f.last = true, r.Time
+		f.now = min(max(r.Time, 0), 5*maxGap)
 	}
-	span := max(r.Time-f.last, 0)
+	span := maxGap
+	if d := r.Time - f.last; r.Time <= f.last {
+		span = 0
+	} else if d > 0 { // else it overflowed: longer than any bound
+		span = min(span, d)
+	}
 	switch fact := r.Fact.(type) {
 	case *Lead, *Rebase:
 		// The time without a leader: nothing but the log's clock knows it.
@@ -66,67 +77,123 @@ func (f *Fleet) step(r Record) {
 // source checks who speaks and which report it is, and returns the agent's
 // entry, or nil if the report must be ignored. A newer boot starts anew.
 func (f *Fleet) source(s *Source, attempts uint64, fx *Effects) *member {
+	end := s.Seq + max(s.Span, 1)
+	if s.Agent == "" || len(s.Agent) > maxAgentID || s.Seq == 0 || end < s.Seq {
+		f.counters.Unreadable++
+		return nil
+	}
 	m := f.member(s.Agent)
-	switch {
-	case m == nil:
-		if len(f.members) >= MaxAgents {
-			f.counters.TooManyAgents++
+	if m == nil {
+		if m = f.join(s, fx); m == nil {
 			return nil
 		}
-		m = f.addMember(s.Agent)
-		m.boot = s.Boot
-		f.decide(fx, Decision{Agent: s.Agent, Rule: RuleMember, Reason: "joined"})
-	case s.Boot < m.boot:
-		f.counters.DuplicateAgents++
-		if m.repeated == 0 || f.now-m.told >= f.par().LeaseDuration {
-			f.decide(fx, Decision{Agent: s.Agent, Rule: RuleMember, Reason: fmt.Sprintf("an older process (boot %d) speaks under the same id; its reports are ignored", s.Boot)})
-		}
-		m.repeated++
-		return nil
-	case s.Boot > m.boot:
-		f.reboot(m, s.Boot, fx)
 	}
-	end := s.Seq + max(s.Span, 1)
+	f.dirty.mark("agent/" + m.agent)
+	switch {
+	case s.Boot > m.boot, s.Boot < m.boot && m.forgotten:
+		f.reboot(m, s.Boot, fx)
+	case s.Boot < m.boot:
+		f.duplicate(m, s, fx)
+		return nil
+	}
 	if end <= m.next {
 		f.counters.Repeated++
 		m.repeated++
 		return nil
 	}
-	if s.Base > m.base {
-		lost := s.Base - m.base
-		m.lost += lost
-		f.counters.Lost += lost
-		f.decide(fx, Decision{Agent: s.Agent, Rule: RuleMember, Reason: fmt.Sprintf("%d attempts never came: report %d follows %d", lost, s.Seq, m.next-1)})
-	}
 	if s.Seq < m.next {
 		// A summary that covers a report which did come: what it counts
-		// cannot be told apart, so its attempts are not counted twice.
+		// cannot be told apart, so what did not come is lost.
 		f.counters.Repeated++
+		f.lose(m, s, s.Base+attempts, fx)
 		m.next, m.base = end, max(m.base, s.Base+attempts)
 		return nil
 	}
+	f.lose(m, s, s.Base, fx)
 	m.next, m.base, m.folded = end, s.Base+attempts, s.Seq
-	m.heard, m.left = f.now, false
-	m.away, m.ended = false, false
-	f.dirty.mark("agent/" + m.agent)
+	f.heard(m)
 	return m
+}
+
+// join makes the entry of a new agent, or returns nil when there is no room.
+func (f *Fleet) join(s *Source, fx *Effects) *member {
+	if len(f.members) >= MaxAgents && !f.evict() {
+		f.counters.TooManyAgents++
+		return nil
+	}
+	m := f.addMember(s.Agent)
+	m.boot, m.heard = s.Boot, f.now
+	f.decide(fx, Decision{Agent: s.Agent, Rule: RuleMember, Reason: "joined"})
+	return m
+}
+
+// duplicate notes that an older process speaks under the agent's id; once per
+// lease, since it may speak often.
+func (f *Fleet) duplicate(m *member, s *Source, fx *Effects) {
+	f.counters.DuplicateAgents++
+	m.repeated++
+	if m.warned == 0 || f.now-m.warned >= f.par().LeaseDuration {
+		m.warned = f.now
+		f.decide(fx, Decision{Agent: m.agent, Rule: RuleMember, Reason: fmt.Sprintf("an older process (boot %d) speaks under the same id; its reports are ignored", s.Boot)})
+	}
+}
+
+// lose counts the attempts that never came: settled counts all that the boot
+// ever settled up to the report s.
+func (f *Fleet) lose(m *member, s *Source, settled uint64, fx *Effects) {
+	if settled <= m.base {
+		return
+	}
+	lost := settled - m.base
+	m.lost += lost
+	f.counters.Lost += lost
+	f.decide(fx, Decision{Agent: m.agent, Rule: RuleMember, Reason: fmt.Sprintf("%d attempts never came: report %d follows %d", lost, s.Seq, m.next-1)})
+}
+
+// heard notes that an agent spoke, and ends its absence.
+func (f *Fleet) heard(m *member) {
+	m.returned = m.returned || m.left || m.forgotten
+	if m.away {
+		for _, c := range f.channels {
+			if i, ok := searchLease(c.leases, m.agent); ok && c.leases[i].away {
+				c.advance(f.now)
+				c.leases[i].back(f.now)
+				c.count(&c.leases[i], 1)
+				c.wants, c.urgent = true, true
+				f.want(c)
+			}
+		}
+	}
+	m.heard = f.now
+	m.left, m.away, m.forgotten, m.ends = false, false, false, 0
+	f.setAlarm(f.now + f.par().ForgetAfter)
 }
 
 // reboot starts an agent's entry anew: the old process is gone, and so are
 // its claims.
 func (f *Fleet) reboot(m *member, boot uint64, fx *Effects) {
 	*m = member{agent: m.agent, boot: boot, next: 1, lost: m.lost}
-	for _, c := range f.channels {
-		c.advance(f.now)
-		c.drop(m.agent)
-		f.want(c)
-	}
+	f.release(m.agent)
 	for _, p := range f.pools {
 		p.advance(f.now)
 		p.renew(m.agent)
 		f.wantPool(p)
 	}
 	f.decide(fx, Decision{Agent: m.agent, Rule: RuleMember, Reason: "started anew; what its old process held is free"})
+}
+
+// release drops an agent's leases and the probes it has.
+func (f *Fleet) release(agent string) {
+	for _, c := range f.channels {
+		c.advance(f.now)
+		if c.drop(agent) {
+			c.observe(f.par())
+			f.want(c)
+		}
+		if c.breaker.Probe.ID != 0 && c.breaker.Probe.Agent == agent {
+			f.freeProbe(c)
+		}
+	}
 }
 
 func (f *Fleet) applyAttempts(a *Attempts, fx *Effects) {
@@ -148,7 +215,7 @@ func (f *Fleet) applyAttempts(a *Attempts, fx *Effects) {
 			continue
 		}
 		c.advance(f.now)
-		c.report(f.par(), f.now, m.agent, r)
+		c.report(f.par(), f.now, m.agent, f.seq, r)
 		f.want(c)
 	}
 	for i := range a.Attempts {
@@ -160,9 +227,7 @@ func (f *Fleet) applyAttempts(a *Attempts, fx *Effects) {
 		}
 		f.attempt(f.batch[at.Channel], m.agent, at, fx)
 	}
-	for i := range a.Pools {
-		f.poolReport(m.agent, &a.Pools[i])
-	}
+	f.poolReports(m, a.Pools)
 	for _, c := range f.batch {
 		if c != nil {
 			c.observe(f.par())
@@ -173,15 +238,28 @@ func (f *Fleet) applyAttempts(a *Attempts, fx *Effects) {
 		f.leave(m, fx)
 		return
 	}
-	if m.told == 0 || f.now-m.told >= f.par().LeaseDuration/4 {
+	f.renew(m, fx)
+}
+
+// renew sends a lease again once a quarter of it is gone.
+func (f *Fleet) renew(m *member, fx *Effects) {
+	if m.until < f.now+f.par().LeaseDuration*3/4 {
 		f.tell(m, fx)
 	}
 }
 
-func (f *Fleet) poolReport(agent string, r *PoolReport) {
-	if p := f.pool(r.Pool); p != nil {
-		p.report(agent, r, f.now)
-		f.wantPool(p)
+// poolReports takes how the pools stand at an agent that was heard.
+func (f *Fleet) poolReports(m *member, reports []PoolReport) {
+	for i := range reports {
+		if p := f.pool(reports[i].Pool); p != nil {
+			p.report(m.agent, &reports[i], f.now, f.seq, m.returned)
+			f.wantPool(p)
+		}
+	}
+	for _, p := range f.pools {
+		if p.back(m.agent, f.now) {
+			f.wantPool(p)
+		}
 	}
 }
 
@@ -208,40 +286,31 @@ func (f *Fleet) applySummary(s *Summary, fx *Effects) {
 		c.tokensOut += uint64(max(n.Out, 0))
 		f.dirty.mark("channel/" + c.name)
 	}
-	for i := range s.Pools {
-		f.poolReport(m.agent, &s.Pools[i])
-	}
+	f.poolReports(m, s.Pools)
+	f.renew(m, fx)
 }
 
 // leave ends an agent's leases: it said that it goes.
 func (f *Fleet) leave(m *member, fx *Effects) {
 	m.left = true
-	for _, c := range f.channels {
-		c.drop(m.agent)
-		f.want(c)
-	}
+	f.release(m.agent)
 	for _, p := range f.pools {
-		p.advance(f.now)
-		if i, ok := searchGrant(p.grants, m.agent); ok {
-			g := &p.grants[i]
-			dr, dt := g.debited()
-			p.requests.Level += max(dr-g.usedRequests, 0)
-			p.tokens.Level += max(dt-g.usedTokens, 0)
-			p.drop(m.agent)
-		}
+		p.leave(m.agent, f.now)
 		f.wantPool(p)
 	}
 	f.decide(fx, Decision{Agent: m.agent, Rule: RuleMember, Reason: "left; its leases are free"})
 }
 
 // tell asks for an agent's lease to be sent. It quotes the newest report
-// folded, so the lease ends LeaseDuration after that.
+// folded now, whenever the shell gets to send it, so the lease ends at the
+// agent no later than here: LeaseDuration after that report.
 func (f *Fleet) tell(m *member, fx *Effects) {
-	if m.away || m.left {
+	if !m.here() {
 		return
 	}
 	fx.lease(m.agent)
-	m.told, m.until = f.now, m.heard+f.par().LeaseDuration
+	m.quoted, m.lasts = m.folded, f.par().LeaseDuration
+	m.until = max(m.until, m.heard+m.lasts)
 	f.setAlarm(m.until)
 	f.dirty.mark("agent/" + m.agent)
 }

@@ -7,20 +7,27 @@ import "fmt"
 // call; six an hour notice a payment soon enough.
 const quotaProbe = 10 * Minute
 
+// longest bounds the ages and durations that an agent reports, so that
+// nonsense cannot reach beyond what the breaker's ring and holds remember.
+const longest = 24 * Hour
+
 // attempt folds what became of one try. Exactly one loop hears a refusal: see
 // the table in package events' documentation of classes.
 func (f *Fleet) attempt(c *channel, agent string, a *Attempt, fx *Effects) {
+	probe := a.Probe != 0 && a.Probe == c.breaker.Probe.ID && agent == c.breaker.Probe.Agent
 	if int(a.Class) >= NumClasses || a.Class == 0 {
 		f.counters.Unknown++
+		if probe {
+			f.freeProbe(c)
+		}
 		return
 	}
-	end := f.now - max(a.Age, 0)
-	sent := end - max(a.Took, 0)
+	sent := f.ended(a) - min(max(a.Took, 0), longest)
 	c.counts[a.Class]++
 	c.tokensIn += uint64(max(a.In, 0))
 	c.cached += uint64(max(a.Cached, 0))
 	c.tokensOut += uint64(max(a.Out, 0))
-	probe := a.Probe != 0 && a.Probe == c.breaker.Probe.ID && agent == c.breaker.Probe.Agent
+	c.latency.sample(a, f.now, a.Epoch == c.window.Epoch)
 	switch a.Class {
 	case ClassOK:
 		f.success(c, a, sent, probe, fx)
@@ -31,18 +38,20 @@ func (f *Fleet) attempt(c *channel, agent string, a *Attempt, fx *Effects) {
 	case ClassTransport:
 		f.transport(c, sent, probe, fx)
 	case ClassQuotaExhausted:
-		f.quotaExhausted(c, a, fx)
+		f.quotaExhausted(c, a, probe, fx)
 	case ClassAuth:
 		f.misconfigured(c, a, fx)
 	case ClassInvalid, ClassCanceled:
 		if probe {
-			f.freeProbe(c, a.Class.String())
+			f.freeProbe(c)
 		}
 	}
 }
 
+// ended returns when an attempt ended, in log time.
+func (f *Fleet) ended(a *Attempt) Nanos { return f.now - min(max(a.Age, 0), longest) }
+
 func (f *Fleet) success(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
-	c.latency.sample(a, f.now, a.Epoch == c.window.Epoch)
 	c.latency.calmed(f.par())
 	c.window.success(f.par(), c.top())
 	c.breaker.outcome(sent, true)
@@ -61,7 +70,7 @@ func (f *Fleet) success(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effe
 // rate, and its absence to the window.
 func (f *Fleet) rateLimited(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
 	if probe {
-		f.freeProbe(c, "rate limited")
+		f.freeProbe(c)
 	}
 	rate := a.RetryAfter > 0
 	for i := range c.cfg.Groups {
@@ -80,7 +89,7 @@ func (f *Fleet) rateLimited(c *channel, a *Attempt, sent Nanos, probe bool, fx *
 	case DimRequests, DimTokens:
 		f.hold(c, a, dim.String()+" used up", fx)
 	case DimDay, DimCredits:
-		f.quotaExhausted(c, a, fx)
+		f.quotaExhausted(c, a, false, fx)
 	case DimNone:
 		if rate {
 			f.hold(c, a, "rate limit without a dimension; a wait or a budget is known", fx)
@@ -97,17 +106,22 @@ func (f *Fleet) hold(c *channel, a *Attempt, why string, fx *Effects) {
 	if a.RetryAfter > 0 {
 		wait = min(a.RetryAfter, f.par().HoldMax)
 	}
-	until := f.now - max(a.Age, 0) + wait
+	until := f.ended(a) + wait
+	if until <= f.now {
+		return
+	}
 	for _, other := range f.channels {
-		if other != c && !(a.Scope == ScopeGroup && sharesGroup(c.cfg, other.cfg)) {
-			continue
-		}
-		if !other.holdUntil(until) || until <= f.now {
+		if !concerns(c, a, other) || !other.holdUntil(until) {
 			continue
 		}
 		f.decide(fx, Decision{Channel: other.name, Rule: RuleHold, Reason: fmt.Sprintf("%s; nothing starts for %s", why, until-f.now)})
 		fx.Now = true
 	}
+}
+
+// concerns reports whether what the provider said of a on c holds for other too.
+func concerns(c *channel, a *Attempt, other *channel) bool {
+	return other == c || a.Scope == ScopeGroup && sharesGroup(c.cfg, other.cfg)
 }
 
 func sharesGroup(a, b *ChannelConfig) bool {
@@ -124,7 +138,7 @@ func sharesGroup(a, b *ChannelConfig) bool {
 // overloaded is trouble on the provider's side: the window hears it, at its
 // floor the breaker; the weight once per epoch.
 func (f *Fleet) overloaded(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
-	if before, after, changed := c.weight.overloaded(f.par(), f.now, a.Epoch); changed {
+	if before, after, changed := c.weight.overloaded(f.par(), f.now, min(a.Epoch, c.window.Epoch)); changed {
 		f.decide(fx, Decision{Channel: c.name, Rule: RuleWeight, Before: int64(before), After: int64(after), Reason: fmt.Sprintf("overloaded under epoch %d", a.Epoch)})
 	}
 	if a.RetryAfter > 0 {
@@ -138,23 +152,25 @@ func (f *Fleet) overloaded(c *channel, a *Attempt, sent Nanos, probe bool, fx *E
 }
 
 // refuseWindow gives a refusal to the window, or at its floor to the breaker.
+// A refusal of an attempt admitted before the last cut is stale news to both.
 func (f *Fleet) refuseWindow(c *channel, a *Attempt, sent Nanos, fx *Effects) {
 	if c.breaker.State != BreakerClosed {
 		return
 	}
 	par := f.par()
-	if c.window.value(par, c.top()) <= par.WindowFloor {
+	floor := c.window.value(par, c.top()) <= par.WindowFloor
+	if floor && a.Epoch >= c.window.Epoch {
 		c.breaker.Consecutive++
 		c.breaker.outcome(sent, false)
 		f.trip(c, fx)
 		return
 	}
-	if _, stale := c.window.stale(a.Epoch); stale {
+	if _, stale := c.window.stale(a.Epoch); floor || stale {
 		f.counters.StaleRefusals++
 		return
 	}
 	before, after, reason := c.window.refused(par, f.now, c.top(), c.inflight, c.accepted)
-	f.cutMade(c, before, after, false)
+	f.cutMade(c, before, false)
 	f.decide(fx, Decision{Channel: c.name, Rule: RuleWindowCut, Before: int64(before), After: int64(after), Reason: reason + code(a)})
 	fx.Now = true
 }
@@ -166,10 +182,14 @@ func code(a *Attempt) string {
 	return " (code " + a.Code + ")"
 }
 
-// cutMade does what follows every cut of the window.
-func (f *Fleet) cutMade(c *channel, before, after Milli, byLatency bool) {
-	c.latency.cutMade(before, byLatency)
-	c.cutLeases(before, after, f.seq)
+// cutMade does what follows every cut of the window. The leases are scaled
+// once the record is folded: see cutLeases.
+func (f *Fleet) cutMade(c *channel, before Milli, byLatency bool) {
+	ratio, _ := c.latency.slowness(f.par())
+	c.latency.cutMade(before, ratio, f.now, byLatency)
+	if c.cutFrom == 0 {
+		c.cutFrom = before
+	}
 	c.observe(f.par())
 	f.want(c)
 }
@@ -177,21 +197,26 @@ func (f *Fleet) cutMade(c *channel, before, after Milli, byLatency bool) {
 // judgeLatency shrinks a window whose calls have become slow under its load.
 func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
 	par := f.par()
-	if c.breaker.State != BreakerClosed || !c.latency.high(par) || !c.window.Drained {
+	c.latency.Pace.close()
+	ratio, high := c.latency.high(par)
+	if c.breaker.State != BreakerClosed || !high || !c.window.Drained {
 		return
 	}
 	w := c.window.value(par, c.top())
-	ratio := c.latency.ratio()
-	if c.latency.futile(w, par.WindowFloor) {
+	if c.latency.futile(w, par.WindowFloor, ratio) {
 		c.latency.rebase(f.now)
 		f.decide(fx, Decision{Channel: c.name, Rule: RuleLatencyRebase, Reason: fmt.Sprintf("calls take %d %% of before at a quarter of the load as well: load is not the cause, this is the new normal", ratio/10_000)})
 		return
 	}
-	if !c.window.Used || w <= par.WindowFloor {
-		return // the load that slows it is not ours
+	if w <= par.WindowFloor || c.inflight <= 1 {
+		return
 	}
-	before, after := c.window.slowed(par, f.now, c.top(), c.inflight, ratio)
-	f.cutMade(c, before, after, true)
+	var peak Milli
+	if c.latency.SeriesWindow == 0 {
+		peak = c.latency.Pace.peak()
+	}
+	before, after := c.window.slowed(par, f.now, c.top(), c.inflight, ratio, peak)
+	f.cutMade(c, before, true)
 	f.decide(fx, Decision{Channel: c.name, Rule: RuleLatencyCut, Before: int64(before), After: int64(after), Reason: fmt.Sprintf("calls take %d %% of their baseline with %d in flight", ratio/10_000, c.inflight)})
 	fx.Now = true
 }
@@ -220,17 +245,28 @@ func (f *Fleet) trip(c *channel, fx *Effects) {
 // openBreaker opens for wait, or for the law's own time when wait is 0, and
 // takes the window to its floor, where the ramp begins later.
 func (f *Fleet) openBreaker(c *channel, wait Nanos, reason string, fx *Effects) {
-	par := f.par()
-	c.breaker.open(par, f.now, wait)
+	c.breaker.open(f.par(), f.now, wait)
 	f.setAlarm(c.breaker.Until)
-	before := c.window.value(par, c.top())
-	c.window.cut(min(before, par.WindowFloor), f.now, false)
-	f.cutMade(c, before, min(before, par.WindowFloor), false)
-	f.decide(fx, Decision{Channel: c.name, Rule: RuleBreakerOpen, Before: int64(before), After: int64(par.WindowFloor), Reason: fmt.Sprintf("%s; open for %s", reason, c.breaker.Until-f.now)})
+	f.floor(c, fmt.Sprintf("%s; open for %s", reason, c.breaker.Until-f.now), fx)
+}
+
+// floor takes the window of a channel whose breaker just opened to its floor,
+// where the ramp begins later.
+func (f *Fleet) floor(c *channel, reason string, fx *Effects) {
+	before := c.window.value(f.par(), c.top())
+	after := min(before, f.par().WindowFloor)
+	c.window.cut(after, f.now, false)
+	f.cutMade(c, before, false)
+	f.decide(fx, Decision{Channel: c.name, Rule: RuleBreakerOpen, Before: int64(before), After: int64(after), Reason: reason})
 	fx.Now = true
 }
 
-func (f *Fleet) quotaExhausted(c *channel, a *Attempt, fx *Effects) {
+// quotaExhausted opens the breaker until the quota is whole again, for every
+// channel of the groups if the provider's word is about them.
+func (f *Fleet) quotaExhausted(c *channel, a *Attempt, probe bool, fx *Effects) {
+	if probe {
+		f.freeProbe(c)
+	}
 	wait := a.RetryAfter
 	for i := range a.Hints {
 		if a.Hints[i].Remaining == 0 {
@@ -240,26 +276,32 @@ func (f *Fleet) quotaExhausted(c *channel, a *Attempt, fx *Effects) {
 	if wait <= 0 {
 		wait = quotaProbe
 	}
-	wait = min(wait, f.par().HoldMax)
-	until := f.now - max(a.Age, 0) + wait
-	if until <= f.now || c.breaker.State == BreakerMisconfigured || c.breaker.State == BreakerOpen && until <= c.breaker.Until {
+	until := f.ended(a) + min(wait, f.par().HoldMax)
+	if until <= f.now {
 		return
 	}
-	f.openBreaker(c, until-f.now, "quota exhausted"+code(a), fx)
+	for _, other := range f.channels {
+		b := &other.breaker
+		closed := b.State == BreakerMisconfigured || b.State == BreakerOpen && until <= b.Until
+		if concerns(c, a, other) && !closed {
+			other.advance(f.now)
+			f.openBreaker(other, until-f.now, "quota exhausted"+code(a), fx)
+		}
+	}
 }
 
 func (f *Fleet) misconfigured(c *channel, a *Attempt, fx *Effects) {
 	if c.breaker.State == BreakerMisconfigured {
 		return
 	}
-	f.openBreaker(c, 0, "the provider refused the credential"+code(a), fx)
-	c.breaker.State, c.breaker.Until = BreakerMisconfigured, forever
-	f.decide(fx, Decision{Channel: c.name, Rule: RuleBreakerOpen, Reason: "the provider refused the credential" + code(a) + "; closed until an operator resumes it"})
+	c.breaker.State, c.breaker.Until, c.breaker.Probe = BreakerMisconfigured, forever, probe{}
+	f.floor(c, "the provider refused the credential"+code(a)+"; closed until an operator resumes it", fx)
 }
 
-// freeProbe ends a probe that proved nothing.
-func (f *Fleet) freeProbe(c *channel, _ string) {
+// freeProbe ends a probe that proved nothing; the next is leased at once.
+func (f *Fleet) freeProbe(c *channel) {
 	c.breaker.Probe = probe{}
+	c.wants, c.urgent = true, true
 	f.want(c)
 }
 

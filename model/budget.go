@@ -20,9 +20,17 @@ type bucket struct {
 // limited reports whether the bucket limits anything.
 func (b *bucket) limited() bool { return b.Rate > 0 }
 
+// maxRate bounds a bucket's rate, so that sums of many stay within int64.
+const maxRate = int64(1) << 50
+
+// maxDebt is how many minutes of its rate a bucket can be in debt. Beyond, a
+// report is nonsense, and must not close the budget for good.
+const maxDebt = 10
+
 // set gives the bucket a new rate; a changed one starts with what is left of
 // the old, an unlimited one with a full minute.
 func (b *bucket) set(rate int64) {
+	rate = min(rate, maxRate)
 	switch {
 	case rate == b.Rate:
 		return
@@ -34,26 +42,27 @@ func (b *bucket) set(rate int64) {
 	b.Rate, b.Burst, b.Rem = rate, rate, 0
 }
 
+// debit takes n, which is not negative.
+func (b *bucket) debit(n int64) { b.Level = max(b.Level-n, -maxDebt*b.Burst) }
+
 // advance refills for a span at Rate minus withheld, up to top.
 func (b *bucket) advance(span Nanos, withheld, top int64) {
 	if !b.limited() || span <= 0 {
 		return
 	}
-	rate := max(b.Rate-withheld, 0)
 	if b.Level >= top {
 		b.Rem = 0
 		return
 	}
-	// Nothing is lost by bounding the span: a bucket whose level is not
-	// absurdly low is full long before.
-	span = min(span, 24*Hour)
+	rate := max(b.Rate-withheld, 0)
 	whole := mulDiv(rate, int64(span), int64(Minute))
 	part := mulMod(rate, int64(span), int64(Minute)) + b.Rem
+	if whole >= top-b.Level || b.Level+whole+part/int64(Minute) >= top {
+		b.Level, b.Rem = top, 0
+		return
+	}
 	b.Level += whole + part/int64(Minute)
 	b.Rem = part % int64(Minute)
-	if b.Level >= top {
-		b.Level, b.Rem = top, 0
-	}
 }
 
 // after returns how long until the level is at least need, if it is refilled
@@ -200,40 +209,79 @@ func (g *poolGrant) debited() (requests, tokens int64) {
 	return g.requests, g.tokens
 }
 
+// maxUse bounds the numbers that agents report.
+const maxUse = int64(1) << 50
+
+func bounded(n int64) int64 { return min(max(n, 0), maxUse) }
+
 // report takes what an agent says. Use beyond the grant (answers longer than
 // their reservation, or a time cut off) is debited now, less what was withheld
-// for it; an acknowledged smaller grant is credited.
-func (p *pool) report(agent string, r *PoolReport, now Nanos) {
+// for it; an acknowledged smaller grant is credited. seq is the newest record.
+// returned is set for an agent whose claims were dropped before: what it used
+// up to now was settled then.
+func (p *pool) report(agent string, r *PoolReport, now Nanos, seq uint64, returned bool) {
 	p.advance(now)
+	_, known := searchGrant(p.grants, agent)
 	g := p.grant(agent)
-	var awayRequests, awayTokens int64
-	if g.away > 0 {
-		away := now - g.away
-		awayRequests = mulDiv(g.safeRequests, int64(away), 1000*int64(Minute))
-		awayTokens = mulDiv(g.safeTokens, int64(away), int64(Minute))
-		g.away = 0
+	away := now - g.away
+	if g.away == 0 {
+		away = 0
 	}
-	g.usedRequests, g.usedTokens = r.UsedRequests, int64(r.UsedTokens)
-	g.waitingRequests, g.waitingTokens = r.WaitingRequests, int64(r.WaitingTokens)
-	if g.pending && r.Applied >= g.rev {
-		dr, dt := g.debited()
-		p.requests.Level += max(dr-max(g.requests, g.usedRequests), 0)
-		p.tokens.Level += max(dt-max(g.tokens, g.usedTokens), 0)
-		g.pending, g.heldRequests, g.heldTokens = false, 0, 0
+	g.away = 0
+	g.usedRequests, g.usedTokens = bounded(r.UsedRequests), bounded(int64(r.UsedTokens))
+	g.waitingRequests, g.waitingTokens = bounded(r.WaitingRequests), bounded(int64(r.WaitingTokens))
+	if returned && !known {
+		g.requests, g.tokens = g.usedRequests, g.usedTokens
+	}
+	if g.pending && r.Applied >= g.rev && r.Applied <= seq {
+		p.takeIn(g)
 	}
 	dr, dt := g.debited()
 	if over := g.usedRequests - dr; over > 0 {
-		p.requests.Level -= max(over-awayRequests, 0)
-		g.requests = max(g.requests, g.usedRequests)
+		p.requests.debit(max(over-mulDiv(g.safeRequests, int64(away), 1000*int64(Minute)), 0))
+		g.requests = g.usedRequests
 	}
 	if over := g.usedTokens - dt; over > 0 {
-		p.tokens.Level -= max(over-awayTokens, 0)
-		g.tokens = max(g.tokens, g.usedTokens)
+		p.tokens.debit(max(over-mulDiv(g.safeTokens, int64(away), int64(Minute)), 0))
+		g.tokens = g.usedTokens
 	}
 	if g.waitingRequests > 0 && g.waitingTokens > 0 {
 		p.typical += (Tokens(g.waitingTokens/g.waitingRequests) - p.typical) / 8
 	}
 	p.wants = true
+}
+
+// takeIn credits what an acknowledged smaller grant gave back: what was used
+// before it was heard is not.
+func (p *pool) takeIn(g *poolGrant) {
+	dr, dt := g.debited()
+	g.requests, g.tokens = max(g.requests, g.usedRequests), max(g.tokens, g.usedTokens)
+	p.requests.Level += max(dr-g.requests, 0)
+	p.tokens.Level += max(dt-g.tokens, 0)
+	g.pending, g.heldRequests, g.heldTokens = false, 0, 0
+}
+
+// leave forgets an agent that reported all it used: the rest is credited.
+func (p *pool) leave(agent string, now Nanos) {
+	p.advance(now)
+	if i, ok := searchGrant(p.grants, agent); ok {
+		dr, dt := p.grants[i].debited()
+		p.requests.Level += max(dr-p.grants[i].usedRequests, 0)
+		p.tokens.Level += max(dt-p.grants[i].usedTokens, 0)
+		p.drop(agent)
+	}
+}
+
+// back ends the withholding for an agent that was heard but did not speak of
+// the pool, and reports whether there was any.
+func (p *pool) back(agent string, now Nanos) bool {
+	i, ok := searchGrant(p.grants, agent)
+	if !ok || p.grants[i].away == 0 {
+		return false
+	}
+	p.advance(now)
+	p.grants[i].away = 0
+	return true
 }
 
 // renew starts an agent's counts anew for a new boot. What the old one held
@@ -282,14 +330,35 @@ func (p *pool) lacks(g *poolGrant) bool {
 		p.tokens.limited() && g.tokens < g.usedTokens+g.waitingTokens
 }
 
-// fits reports whether a chunk can be granted while leaving floor in the level.
+// needs returns how many whole requests g must be granted to start all that wait.
+func (p *pool) needs(g *poolGrant) int64 {
+	if !p.lacks(g) {
+		return 0
+	}
+	var need int64
+	if p.requests.limited() {
+		need = g.usedRequests + g.waitingRequests - g.requests
+	}
+	if _, t := p.chunk(g); p.tokens.limited() && t > 0 {
+		need = max(need, (g.usedTokens+g.waitingTokens-g.tokens+t-1)/t)
+	}
+	return need
+}
+
+// fits reports whether so much can be granted while leaving floor in the level.
 func (p *pool) fits(requests, tokens, floorR, floorT int64) bool {
 	return (!p.requests.limited() || p.requests.Level-requests >= floorR) &&
 		(!p.tokens.limited() || p.tokens.Level-tokens >= floorT)
 }
 
-// give grants more to g and debits what was not debited yet.
-func (p *pool) give(g *poolGrant, requests, tokens int64, rev uint64) {
+// give grants n chunks more to g.
+func (p *pool) give(g *poolGrant, n int64, rev uint64) {
+	r, t := p.chunk(g)
+	p.add(g, n*r, mulDiv(n, t, 1), rev)
+}
+
+// add grants more to g and debits what was not debited yet.
+func (p *pool) add(g *poolGrant, requests, tokens int64, rev uint64) {
 	dr, dt := g.debited()
 	if p.requests.limited() {
 		g.requests += requests
@@ -314,30 +383,81 @@ func (p *pool) pass(par *Params, now Nanos, rev uint64, changed func(agent strin
 		return
 	}
 	p.share(par)
-	order := p.order()
-	starved := false
-	for again := true; again && !starved; {
-		again = false
-		for _, i := range order {
-			g := &p.grants[i]
-			if !p.lacks(g) {
-				continue
-			}
-			r, t := p.chunk(g)
-			if !p.fits(r, t, 0, 0) {
-				starved = true
-				break
-			}
-			p.give(g, r, t, rev)
-			changed(g.agent)
-			again = true
-		}
-	}
-	if starved {
-		p.takeBack(rev, changed)
+	if p.feed(rev, changed) {
+		p.float(par, rev, changed)
 		return
 	}
-	p.float(par, rev, changed)
+	p.takeBack(rev, changed)
+}
+
+// feed grants those who wait as many whole requests each as go round, then one
+// more each in turn while there is enough. It reports whether nobody lacks.
+func (p *pool) feed(rev uint64, changed func(string)) bool {
+	order := p.order()
+	if len(order) == 0 {
+		return true
+	}
+	each := p.rounds(order)
+	full := true
+	for _, i := range order {
+		g := &p.grants[i]
+		need := p.needs(g)
+		full = full && need <= each
+		if n := min(need, each); n > 0 {
+			p.give(g, n, rev)
+			changed(g.agent)
+		}
+	}
+	if full {
+		return true
+	}
+	for _, i := range order {
+		g := &p.grants[i]
+		if !p.lacks(g) {
+			continue
+		}
+		if r, t := p.chunk(g); !p.fits(r, t, 0, 0) {
+			break
+		}
+		p.give(g, 1, rev)
+		changed(g.agent)
+	}
+	return !slices.ContainsFunc(order, func(i int) bool { return p.lacks(&p.grants[i]) })
+}
+
+// rounds returns the largest n for which n requests for everyone in order, or
+// what it needs if that is less, fit into the level.
+func (p *pool) rounds(order []int) int64 {
+	fits := func(n int64) bool {
+		r, t := max(p.requests.Level, 0), max(p.tokens.Level, 0)
+		for _, i := range order {
+			g := &p.grants[i]
+			k := min(p.needs(g), n)
+			cr, ct := p.chunk(g)
+			r -= k * cr
+			t -= min(mulDiv(k, ct, 1), maxUse)
+			if p.requests.limited() && r < 0 || p.tokens.limited() && t < 0 {
+				return false
+			}
+		}
+		return true
+	}
+	var lo, hi int64 // lo fits
+	for _, i := range order {
+		hi = max(hi, p.needs(&p.grants[i]))
+	}
+	if fits(hi) {
+		return hi
+	}
+	for hi-lo > 1 {
+		mid := lo + (hi-lo)/2
+		if fits(mid) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
 }
 
 // order returns the indexes of the grants that lack, least recently served first.
@@ -372,7 +492,8 @@ func (p *pool) takeBack(rev uint64, changed func(string)) {
 }
 
 // float gives agents a little ahead of need while the pool is at least half
-// full, so that their next call need not ask.
+// full, so that their next call need not ask. It is filled up once half of it
+// is used, since every grant is a message.
 func (p *pool) float(par *Params, rev uint64, changed func(string)) {
 	for i := range p.grants {
 		g := &p.grants[i]
@@ -383,8 +504,8 @@ func (p *pool) float(par *Params, rev uint64, changed func(string)) {
 		wantR := max(scale(p.requests.Burst, par.PoolFloat), 1)
 		wantT := max(scale(p.tokens.Burst, par.PoolFloat), t)
 		haveR, haveT := g.requests-g.usedRequests, g.tokens-g.usedTokens
-		needR := p.requests.limited() && haveR < wantR
-		needT := p.tokens.limited() && haveT < wantT
+		needR := p.requests.limited() && haveR < (wantR+1)/2
+		needT := p.tokens.limited() && haveT < (wantT+1)/2
 		if !needR && !needT {
 			continue
 		}
@@ -392,7 +513,7 @@ func (p *pool) float(par *Params, rev uint64, changed func(string)) {
 		if !p.fits(addR, addT, p.requests.Burst/2, p.tokens.Burst/2) {
 			return
 		}
-		p.give(g, addR, addT, rev)
+		p.add(g, addR, addT, rev)
 		changed(g.agent)
 	}
 }

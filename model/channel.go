@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // channel is what the fold knows of one place to send a call.
 type channel struct {
@@ -8,7 +11,10 @@ type channel struct {
 	// cfg points into the fleet's configuration.
 	cfg *ChannelConfig
 
-	at      Nanos // how far time-driven state was advanced
+	at Nanos // how far time-driven state was advanced
+	// fresh is until when the newest report says how the channel is used:
+	// agents report at least every third of a lease.
+	fresh   Nanos
 	window  window
 	latency latency
 	weight  weight
@@ -44,8 +50,13 @@ type channel struct {
 	passAt        Nanos
 	turn          uint64
 
+	// cutFrom is the window before the first cut of the record being folded,
+	// 0 for none: the leases are scaled once, when the record is done.
+	cutFrom Milli
+
 	// Not state: scratch of the pass, and whether it is in the fleet's line.
 	scratch       []int64
+	order         []int
 	queuedForPass bool
 }
 
@@ -55,23 +66,32 @@ const forever = Nanos(maxInt64)
 func newChannel(name string, p *Params, now Nanos) *channel {
 	return &channel{
 		name: name, at: now, forced: -1,
-		window: newWindow(p), latency: newLatency(), weight: newWeight(),
+		window: newWindow(p), latency: newLatency(now), weight: newWeight(),
 	}
 }
 
 // advance moves time-driven state to now.
 func (c *channel) advance(now Nanos) {
-	if span := now - c.at; span > 0 {
-		c.window.advance(span)
-		c.at = now
+	if now > c.at {
+		c.window, c.at = c.windowAt(now), now
 	}
+}
+
+// windowAt returns the window as it is at now. Only while reports are fresh
+// does time count as time in use: silence proves nothing.
+func (c *channel) windowAt(now Nanos) window {
+	w := c.window
+	if span := min(now, c.fresh) - c.at; span > 0 {
+		w.advance(span)
+	}
+	return w
 }
 
 // top returns the largest window that told and operator's limits allow, 0 for none.
 func (c *channel) top() Milli {
 	var top int64
 	if c.cfg != nil && c.cfg.Limits.Concurrency > 0 {
-		top = c.cfg.Limits.Concurrency * 1000
+		top = mulDiv(c.cfg.Limits.Concurrency, 1000, 1)
 	}
 	if c.forced >= 0 && (top == 0 || c.forced*1000 < top) {
 		top = max(c.forced*1000, 1)
@@ -85,6 +105,14 @@ func (c *channel) limit(p *Params) int64 {
 		return 0
 	}
 	return int64(c.window.value(p, c.top())) / 1000
+}
+
+// onLoss returns what an agent may use when its lease ran out.
+func (c *channel) onLoss() OnLoss {
+	if c.cfg == nil {
+		return OnLossSafe
+	}
+	return c.cfg.OnLoss
 }
 
 // waitUntil returns until when nothing may start, 0 for now.
@@ -116,15 +144,16 @@ func (c *channel) lease(agent string) *lease {
 	return &c.leases[i]
 }
 
-// drop forgets the lease of agent.
-func (c *channel) drop(agent string) {
+// drop forgets the lease of agent, and reports whether there was one.
+func (c *channel) drop(agent string) bool {
 	i, ok := searchLease(c.leases, agent)
 	if !ok {
-		return
+		return false
 	}
 	c.count(&c.leases[i], -1)
-	c.leases = append(c.leases[:i], c.leases[i+1:]...)
+	c.leases = slices.Delete(c.leases, i, i+1)
 	c.wants, c.urgent = true, true
+	return true
 }
 
 // count adds (sign 1) or takes (−1) a lease's report to the sums.
@@ -138,18 +167,21 @@ func (c *channel) count(l *lease, sign int64) {
 	c.queued += sign * l.queued
 }
 
-// report takes how the channel stands at one agent.
-func (c *channel) report(p *Params, now Nanos, agent string, r *ChannelReport) {
+// report takes how the channel stands at one agent. seq is the newest record:
+// nobody can obey what is newer.
+func (c *channel) report(p *Params, now Nanos, agent string, seq uint64, r *ChannelReport) {
 	l := c.lease(agent)
 	before := l.claim(now)
 	had := l.demand()
 	c.count(l, -1)
-	l.away = false
-	l.inflight, l.held, l.accepted = int64(r.InFlight), int64(r.Held), int64(r.Accepted)
-	l.queued, l.urgent, l.waiting = int64(r.Queued), int64(r.Urgent), r.WaitingTokens
-	l.wouldRefuse = r.WouldRefuse
-	l.acknowledge(r.Applied)
+	l.inflight, l.held, l.queued = int64(r.InFlight), int64(r.Held), int64(r.Queued)
+	l.accepted, l.urgent = min(int64(r.Accepted), l.inflight), min(int64(r.Urgent), l.queued)
+	l.waiting, l.wouldRefuse = r.WaitingTokens, r.WouldRefuse
+	if r.Applied <= seq {
+		l.acknowledge(r.Applied)
+	}
 	c.count(l, 1)
+	c.fresh = max(c.fresh, now+p.LeaseDuration/3)
 	if l.claim(now) < before || had == 0 && l.demand() > 0 {
 		c.urgent = true
 	}
@@ -161,30 +193,59 @@ func (c *channel) report(p *Params, now Nanos, agent string, r *ChannelReport) {
 // from latency whether it may grow.
 func (c *channel) observe(p *Params) {
 	slots := int64(c.window.value(p, c.top())) / 1000
-	c.window.Used = c.inflight >= scale(slots, p.UsedShare) || c.queued > 0 && c.inflight+c.queued >= slots
-	c.window.Calm = c.latency.calm(p)
+	used := max(scale(slots, p.UsedShare), 1)
+	c.window.Used = c.inflight >= used || c.queued > 0 && c.inflight+c.queued >= slots
+	c.latency.Ramp = c.window.Slow
+	c.window.Calm = c.latency.calm(p, c.at)
+	c.window.hold(p, c.top())
 	if !c.window.Drained && c.inflight <= slots {
 		c.window.Drained = true
+		c.latency.Pace.reset()
 	}
 }
 
-// cutLeases scales every lease by the change of the window and remembers the
-// cut for the broadcast. No lease message is needed: agents scale by it.
-func (c *channel) cutLeases(before, after Milli, rev uint64) {
-	cut := Cut{Revision: rev, Num: int64(after), Den: int64(max(before, 1))}
+// cutLeases scales every lease by the change of the window over the record rev
+// and remembers the cut for the broadcast. No lease message is needed: agents
+// scale by it. Who is away hears of it when it is back, with a new grant.
+func (c *channel) cutLeases(p *Params, now Nanos, rev uint64) {
+	before := c.cutFrom
+	after := min(c.window.value(p, c.top()), before)
+	c.cutFrom = 0
+	if after == before {
+		return
+	}
 	if len(c.cuts) == MaxCuts {
 		c.cuts = append(c.cuts[:0], c.cuts[1:]...)
 	}
-	c.cuts = append(c.cuts, cut)
+	c.cuts = append(c.cuts, Cut{Revision: rev, Num: int64(after), Den: int64(before)})
+	for i := range c.leases {
+		if l := &c.leases[i]; !l.away {
+			l.cut(c.cuts)
+		}
+	}
+	// A grant of this record would share the cut's revision, and its
+	// acknowledgement could mean either.
+	c.wants, c.urgent, c.passAt = true, false, now
+}
+
+// cutRevision returns the record of the newest cut, 0 before the first.
+func (c *channel) cutRevision() uint64 {
+	if n := len(c.cuts); n > 0 {
+		return c.cuts[n-1].Revision
+	}
+	return 0
+}
+
+// secure makes the safe part of every lease what parameters and configuration
+// say now, and calls tell for the agents to tell.
+func (c *channel) secure(p *Params, rev uint64, tell func(agent string)) {
 	for i := range c.leases {
 		l := &c.leases[i]
-		if l.away {
-			continue // it hears of the cut when it is back, with a new grant
+		if safe := safeOf(l.slots, p, c.onLoss()); !l.away && safe != l.safe {
+			l.grant(l.slots, safe, l.offset, rev)
+			tell(l.agent)
 		}
-		slots, offset := cut.Apply(l.slots, l.offset)
-		l.grant(slots, offset, rev, c.window.Epoch)
 	}
-	c.wants = true
 }
 
 // modeOr returns what binds on the channel in a fleet of the given mode.

@@ -156,6 +156,17 @@ func PoolOfChannel(channel string) string { return "channel/" + channel }
 // PoolOfGroup returns the id of a quota group's budget pool.
 func PoolOfGroup(group string) string { return "group/" + group }
 
+// clone returns a copy that Normalize and the fold may change.
+func (c *Config) clone() *Config {
+	d := *c
+	d.Channels = slices.Clone(c.Channels)
+	for i := range d.Channels {
+		d.Channels[i].Groups = slices.Clone(d.Channels[i].Groups)
+	}
+	d.Groups, d.Routes, d.Tenants = slices.Clone(c.Groups), slices.Clone(c.Routes), slices.Clone(c.Tenants)
+	return &d
+}
+
 // Normalize sorts every list by name, so that equal configurations are equal.
 // Duplicate names are for Check to find.
 func (c *Config) Normalize() {

@@ -86,9 +86,14 @@ func list[T any](c *coder, v *[]T, each func(*coder, *T)) {
 			return
 		}
 		*v = nil
-		if n > 0 {
-			*v = make([]T, n)
+		for range n {
+			var e T
+			if each(c, &e); c.bad {
+				return
+			}
+			*v = append(*v, e)
 		}
+		return
 	}
 	for i := range *v {
 		each(c, &(*v)[i])
@@ -140,6 +145,7 @@ func (c *coder) params(s *ParamSet) {
 
 func (c *coder) channel(ch *channel) {
 	num(c, &ch.at)
+	num(c, &ch.fresh)
 	w := &ch.window
 	num(c, &w.Base)
 	num(c, &w.Grown)
@@ -156,11 +162,17 @@ func (c *coder) channel(ch *channel) {
 		num(c, &cell.Count)
 	})
 	num(c, &l.Recent)
+	num(c, &l.Mean)
+	num(c, &l.Learned)
+	c.flag(&l.Ramp)
 	num(c, &l.Samples)
 	num(c, &l.Drift)
 	num(c, &l.DriftAt)
 	num(c, &l.SeriesWindow)
 	num(c, &l.SeriesRatio)
+	num(c, &l.Wary)
+	list(c, &l.Pace.Closed, (*coder).paceSpan)
+	c.paceSpan(&l.Pace.Open)
 	num(c, &ch.weight.Base)
 	num(c, &ch.weight.At)
 	num(c, &ch.weight.Epoch)
@@ -198,6 +210,13 @@ func (c *coder) channel(ch *channel) {
 	num(c, &ch.turn)
 }
 
+func (c *coder) paceSpan(s *paceSpan) {
+	num(c, &s.Span)
+	num(c, &s.Load)
+	num(c, &s.Work)
+	num(c, &s.Calls)
+}
+
 func (c *coder) breaker(b *breaker) {
 	num(c, &b.State)
 	num(c, &b.Until)
@@ -226,13 +245,15 @@ func (c *coder) breaker(b *breaker) {
 
 func (c *coder) lease(l *lease) {
 	c.str(&l.agent)
-	num(c, &l.slots)
-	num(c, &l.offset)
+	for _, n := range []*int64{&l.slots, &l.safe, &l.offset} {
+		num(c, n)
+	}
 	num(c, &l.rev)
-	num(c, &l.epoch)
 	list(c, &l.marks, func(c *coder, m *leaseMark) {
 		num(c, &m.rev)
-		num(c, &m.slots)
+		for _, n := range []*int64{&m.slots, &m.safe, &m.offset} {
+			num(c, n)
+		}
 	})
 	for _, n := range []*int64{&l.inflight, &l.held, &l.accepted, &l.queued, &l.urgent} {
 		num(c, n)
@@ -275,17 +296,17 @@ func (c *coder) pool(p *pool) {
 }
 
 func (c *coder) member(m *member) {
-	for _, n := range []*uint64{&m.boot, &m.next, &m.base, &m.folded, &m.lost, &m.repeated} {
+	for _, n := range []*uint64{&m.boot, &m.next, &m.base, &m.folded, &m.quoted, &m.lost, &m.repeated} {
 		num(c, n)
 	}
 	c.str(&m.version)
 	num(c, &m.mode)
-	num(c, &m.heard)
-	num(c, &m.until)
-	num(c, &m.told)
-	c.flag(&m.left)
-	c.flag(&m.away)
-	c.flag(&m.ended)
+	for _, at := range []*Nanos{&m.heard, &m.until, &m.lasts, &m.ends, &m.warned} {
+		num(c, at)
+	}
+	for _, v := range []*bool{&m.left, &m.away, &m.forgotten, &m.returned} {
+		c.flag(v)
+	}
 }
 
 func write(code func(*coder)) []byte {
@@ -442,6 +463,9 @@ func FleetFromParts(parts iter.Seq2[string, []byte]) (*Fleet, error) {
 	f.hash = f.params.Params.Hash()
 	f.alarm = 0
 	f.dirty = dirtySet{}
+	if err := f.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrState, err)
+	}
 	return f, nil
 }
 

@@ -126,19 +126,10 @@ func (f *Fleet) addMember(agent string) *member {
 	return m
 }
 
-func (f *Fleet) dropMember(agent string) {
-	f.members = slices.DeleteFunc(f.members, func(m *member) bool { return m.agent == agent })
-	f.dirty.gone("agent/" + agent)
-	for _, c := range f.channels {
-		c.drop(agent)
-		f.dirty.mark("channel/" + c.name)
-	}
-	for _, p := range f.pools {
-		p.advance(f.now)
-		p.drop(agent)
-		p.wants = true
-		f.dirty.mark("pool/" + p.name)
-	}
+// dropMember drops the entry of an agent that holds nothing any more.
+func (f *Fleet) dropMember(gone *member) {
+	f.members = slices.DeleteFunc(f.members, func(m *member) bool { return m == gone })
+	f.dirty.gone("agent/" + gone.agent)
 }
 
 // decide records a decision.
@@ -164,6 +155,7 @@ func (f *Fleet) announce(c *channel, fx *Effects) {
 // configure takes a configuration: what is new starts, what is gone is
 // dropped, what stays keeps its state.
 func (f *Fleet) configure(c *Config) {
+	c = c.clone()
 	c.Normalize()
 	f.config = c
 	var channels []*channel
@@ -183,7 +175,6 @@ func (f *Fleet) configure(c *Config) {
 	}
 	f.channels = channels
 	f.setPools()
-	f.wantAll()
 	f.dirty.all()
 }
 
@@ -196,8 +187,8 @@ func (f *Fleet) setPools() {
 			p = &pool{name: name, at: f.now}
 		}
 		p.advance(f.now)
-		p.requests.set(scale(l.RequestsPerMinute, f.par().BudgetMargin))
-		p.tokens.set(scale(int64(l.TokensPerMinute), f.par().BudgetMargin))
+		p.requests.set(f.handedOut(l.RequestsPerMinute))
+		p.tokens.set(f.handedOut(int64(l.TokensPerMinute)))
 		if p.limited() {
 			pools = append(pools, p)
 		}
@@ -215,6 +206,15 @@ func (f *Fleet) setPools() {
 		}
 	}
 	f.pools = pools
+}
+
+// handedOut returns what of a told limit is handed out: never nothing, which
+// would mean no limit.
+func (f *Fleet) handedOut(limit int64) int64 {
+	if limit <= 0 {
+		return 0
+	}
+	return max(scale(limit, f.par().BudgetMargin), 1)
 }
 
 func compare(a, b string) int {

@@ -7,7 +7,7 @@ package model
 // other cells, so its window does not suffer.
 //
 // ratio = mean of (sample ÷ its cell's baseline), an exponential mean over
-// about 32 samples sent after the last cut. The baseline follows a fall at
+// about 16 samples sent after the last cut. The baseline follows a fall at
 // once and a rise by at most driftPerMinute, so that a slow decay over
 // minutes is seen as one. When a fourfold smaller load has not made calls
 // faster, load is not the cause: the present is the new baseline.
@@ -18,6 +18,12 @@ type latency struct {
 	// since the last cut.
 	Recent  PPM
 	Samples int64
+	// Mean is the mean ratio over meanGain samples, which Drift follows;
+	// Learned how many it holds, at most meanGain.
+	Mean    PPM
+	Learned int64
+	// Ramp is set in slow start: load doubles in a service time.
+	Ramp bool
 	// Drift is what the baselines are multiplied with; DriftAt when it was
 	// last raised.
 	Drift   PPM
@@ -26,6 +32,10 @@ type latency struct {
 	// a series of latency cuts, 0 outside one.
 	SeriesWindow Milli
 	SeriesRatio  PPM
+	// Pace tells a slowdown before slow calls end.
+	Pace pace
+	// Wary is until when, after a latency cut, no news is not good news.
+	Wary Nanos
 }
 
 // latencyCell is the baseline of one size class.
@@ -42,11 +52,15 @@ const (
 	// cellSamples are averaged before a cell judges.
 	cellSamples = 12
 	// recentGain is the inverse weight of a new sample in Recent.
-	recentGain = 32
-	// driftGain is the inverse weight of Recent in a falling Drift.
-	driftGain = 256
+	recentGain = 16
+	// meanGain is the inverse weight of a new sample in Mean: a baseline that
+	// falls at once and rises slowly must follow something nearly without
+	// noise, or it sinks to the noise's lower edge.
+	meanGain = 128
 	// driftPerMinute bounds how fast a baseline may rise.
 	driftPerMinute PPM = 2_000
+	// learnt is how many samples Mean must hold before anything is judged.
+	learnt = 64
 	// maxRatio bounds a single sample, so that one stuck call does not weigh
 	// like a hundred slow ones.
 	maxRatio = 8 * One
@@ -57,7 +71,7 @@ const (
 	seriesGain PPM = 950_000
 )
 
-func newLatency() latency { return latency{Recent: One, Drift: One} }
+func newLatency(now Nanos) latency { return latency{Recent: One, Mean: One, Drift: One, DriftAt: now} }
 
 // cellKey returns the size class of an attempt.
 func cellKey(a *Attempt) (key uint32, sample Nanos) {
@@ -99,23 +113,32 @@ func (l *latency) cell(key uint32) *latencyCell {
 	return &l.Cells[lo]
 }
 
-// sample takes a successful attempt. fresh is set when it was sent after the
-// last cut: only those are judged.
+// sample takes an attempt that ended. fresh is set when it was sent after the
+// last cut: only those are judged. Without sizes there is nothing to compare
+// with.
 func (l *latency) sample(a *Attempt, now Nanos, fresh bool) {
-	if !a.UsageKnown {
-		return // without sizes there is nothing to compare with
-	}
 	key, took := cellKey(a)
-	c := l.cell(key)
-	if took <= 0 || c == nil {
+	var c *latencyCell
+	if a.Class == ClassOK && a.UsageKnown && took > 0 {
+		c = l.cell(key)
+	}
+	if c == nil {
+		l.Pace.done(a.Took)
 		return
 	}
 	if c.Count < cellSamples {
+		l.Pace.done(a.Took)
 		// A cell that starts under load must not take the load for normal.
 		normal := Nanos(mulDiv(int64(took), int64(One), int64(max(l.ratio(), One))))
 		c.Base += (normal - c.Base) / Nanos(c.Count+1)
 		c.Count++
 		return
+	}
+	if l.Learned >= learnt {
+		// The rest of a streamed answer takes as long as its reader likes.
+		l.Pace.done(Nanos(scale(int64(c.Base), l.Drift)) + max(a.Took-took, 0))
+	} else {
+		l.Pace.done(a.Took)
 	}
 	if !fresh {
 		return
@@ -124,22 +147,22 @@ func (l *latency) sample(a *Attempt, now Nanos, fresh bool) {
 	l.Samples++
 	gain := PPM(min(l.Samples, recentGain))
 	l.Recent += (r - l.Recent) / gain
+	l.Learned = min(l.Learned+1, meanGain)
+	l.Mean += (r - l.Mean) / PPM(l.Learned)
 	l.drift(now)
 }
 
 // drift lets the baseline follow: down at once, up slowly.
 func (l *latency) drift(now Nanos) {
-	if l.Samples < recentGain {
-		return
-	}
-	if l.Recent < l.Drift {
-		l.Drift -= (l.Drift - l.Recent) / driftGain
-		l.DriftAt = now
+	// The first calls that end are the shortest: until many have, the
+	// baseline is simply their mean.
+	if l.Mean <= l.Drift || l.Learned < meanGain {
+		l.Drift, l.DriftAt = l.Mean, now
 		return
 	}
 	room := PPM(mulDiv(int64(driftPerMinute), int64(now-l.DriftAt), int64(Minute)))
 	if room > 0 {
-		l.Drift += min(room, l.Recent-l.Drift)
+		l.Drift += min(room, l.Mean-l.Drift)
 		l.DriftAt = now
 	}
 }
@@ -149,47 +172,71 @@ func (l *latency) ratio() PPM {
 	return PPM(mulDiv(int64(l.Recent), int64(One), int64(max(l.Drift, 1))))
 }
 
+// slowness returns how much slower than its baseline the channel works, by
+// its pace or else by its calls; ok is false before enough was seen.
+func (l *latency) slowness(p *Params) (ratio PPM, ok bool) {
+	if r, ok := l.Pace.ratio(2*p.LatencySamples, l.Ramp); ok {
+		return r, true
+	}
+	return l.ratio(), l.Samples >= p.LatencySamples && l.Learned >= learnt
+}
+
+// wary is how long after a latency cut the absence of news keeps the window
+// from growing.
+const wary = Minute
+
 // calm reports whether latency allows growth.
-func (l *latency) calm(p *Params) bool {
-	return l.Samples < p.LatencySamples || l.ratio() <= p.LatencyCalm
+func (l *latency) calm(p *Params, now Nanos) bool {
+	ratio, ok := l.slowness(p)
+	if !ok {
+		return now >= l.Wary
+	}
+	return ratio <= p.LatencyCalm
 }
 
 // high reports whether latency asks for a cut.
-func (l *latency) high(p *Params) bool {
-	return l.Samples >= p.LatencySamples && l.ratio() >= p.LatencyHigh
+func (l *latency) high(p *Params) (PPM, bool) {
+	ratio, ok := l.slowness(p)
+	return ratio, ok && ratio >= p.LatencyHigh
 }
 
 // cutMade starts a new measurement. before is the window that was cut, for
 // reason of latency or not.
-func (l *latency) cutMade(before Milli, byLatency bool) {
+func (l *latency) cutMade(before Milli, ratio PPM, now Nanos, byLatency bool) {
+	if byLatency {
+		l.Wary = now + wary
+	}
 	switch {
 	case !byLatency:
 		l.SeriesWindow, l.SeriesRatio = 0, 0
 	case l.SeriesWindow == 0:
-		l.SeriesWindow, l.SeriesRatio = before, l.ratio()
+		l.SeriesWindow, l.SeriesRatio = before, ratio
 	}
 	l.Samples = 0
+	l.Pace.reset()
 }
 
 // calmed ends a series once latency is back.
 func (l *latency) calmed(p *Params) {
-	if l.SeriesWindow > 0 && l.Samples >= p.LatencySamples && l.ratio() <= p.LatencyCalm {
+	if ratio, ok := l.slowness(p); l.SeriesWindow > 0 && ok && ratio <= p.LatencyCalm {
 		l.SeriesWindow, l.SeriesRatio = 0, 0
 	}
 }
 
 // futile reports whether a series of cuts has shrunk the window to a fraction
 // and calls are as slow as before: load is not the cause.
-func (l *latency) futile(w Milli, floor Milli) bool {
+func (l *latency) futile(w, floor Milli, ratio PPM) bool {
 	if l.SeriesWindow == 0 {
 		return false
 	}
 	small := int64(w) <= scale(int64(l.SeriesWindow), seriesShrink) || w <= floor
-	return small && int64(l.ratio()) >= scale(int64(l.SeriesRatio), seriesGain)
+	return small && int64(ratio) >= scale(int64(l.SeriesRatio), seriesGain)
 }
 
 // rebase takes the present latency as the baseline.
 func (l *latency) rebase(now Nanos) {
-	l.Drift, l.DriftAt = max(l.Recent, 1), now
+	l.Mean = max(l.Recent, 1)
+	l.Drift, l.DriftAt = l.Mean, now
 	l.SeriesWindow, l.SeriesRatio, l.Samples = 0, 0, 0
+	l.Pace.reset()
 }

@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // lease is one agent's part of a channel's window.
 //
 // Its claim is what the controller must assume the agent uses: the largest
@@ -8,52 +10,112 @@ package model
 // claims of all agents together stay within the limit; a smaller grant frees
 // its slots only once it is acknowledged. So messages may be lost, late or
 // repeated, and the sum of what agents use never exceeds the limit.
+//
+// An agent acknowledges with one number: the newest revision it obeys, of a
+// grant or of a cut. A cut reaches agents by a broadcast, so one may have
+// applied it to an older grant than the newest. Hence the mark of a cut claims
+// the most that it leaves of any grant that may be in force; where that is
+// more than the newest grant, the next pass grants anew, to be sure.
 type lease struct {
 	agent string
-	// slots is the newest grant, offset its rank offset, rev its revision,
-	// epoch the channel's epoch when it was made.
-	slots, offset int64
-	rev, epoch    uint64
-	// marks are the grants since and including the last acknowledged one,
-	// oldest first, at most maxMarks.
+	// slots is the newest grant, safe what of it may go on without us, offset
+	// its rank offset, rev its revision.
+	slots, safe, offset int64
+	rev                 uint64
+	// marks are what may be in force at the agent: the grants since and
+	// including the last acknowledged one, oldest first, at most maxMarks.
+	// Invariant: the newest has revision rev and no fewer slots.
 	marks []leaseMark
 	// What the agent last reported.
 	inflight, held, accepted, queued, urgent int64
 	waiting                                  Tokens
 	wouldRefuse                              uint64
-	// turn numbers who got a slot last when slots are fewer than agents;
-	// since is when.
+	// turn numbers who got a slot last; since is when.
 	turn  uint64
 	since Nanos
 	// away is set while the agent's lease has ended and it was not heard
-	// since; until is when what it last had in flight must have ended.
+	// since; until is when every call it can have in flight must have ended.
 	away  bool
 	until Nanos
 }
 
 // leaseMark is a grant that may be in force at the agent.
 type leaseMark struct {
-	rev   uint64
-	slots int64
+	rev                 uint64
+	slots, safe, offset int64 // offset is unknownOffset where several are possible
 }
+
+// unknownOffset is the offset of a mark that stands for several grants.
+const unknownOffset = -1
 
 // maxMarks bounds the unacknowledged grants of one lease. When it is full the
 // two oldest become one that claims the larger of both.
 const maxMarks = 8
 
 // grant makes a new grant.
-func (l *lease) grant(slots, offset int64, rev, epoch uint64) {
-	l.slots, l.offset, l.rev, l.epoch = slots, offset, rev, epoch
-	if n := len(l.marks); n > 0 && l.marks[n-1].rev == rev {
+func (l *lease) grant(slots, safe, offset int64, rev uint64) {
+	l.slots, l.safe, l.offset, l.rev = slots, safe, offset, rev
+	l.mark(leaseMark{rev, slots, safe, offset})
+}
+
+func (l *lease) mark(m leaseMark) {
+	n := len(l.marks)
+	if n > 0 && l.marks[n-1].rev == m.rev {
 		// Two grants of one record leave in one message: the last counts.
-		l.marks[n-1].slots = slots
+		l.marks[n-1] = m
 		return
 	}
-	if len(l.marks) == maxMarks {
-		l.marks[1].slots = max(l.marks[0].slots, l.marks[1].slots)
+	if n == maxMarks {
+		l.marks[1] = l.marks[0].or(l.marks[1])
 		l.marks = append(l.marks[:0], l.marks[1:]...)
 	}
-	l.marks = append(l.marks, leaseMark{rev, slots})
+	l.marks = append(l.marks, m)
+}
+
+// or returns the mark that claims no less than either, at the newer's revision.
+func (m leaseMark) or(newer leaseMark) leaseMark {
+	if m.slots != newer.slots || m.offset != newer.offset {
+		newer.offset = unknownOffset
+	}
+	newer.slots, newer.safe = max(m.slots, newer.slots), max(m.safe, newer.safe)
+	return newer
+}
+
+// after returns what the cuts that are newer leave of a mark, at the newest
+// cut's revision, as Gate does it.
+func (m leaseMark) after(cuts []Cut) leaseMark {
+	for _, cut := range cuts {
+		if cut.Revision <= m.rev {
+			continue
+		}
+		before := m.slots
+		if m.offset == unknownOffset {
+			m.slots = (mulDiv(m.slots, cut.Num, 1) + cut.Den - 1) / cut.Den
+		} else {
+			m.slots, m.offset = cut.Apply(m.slots, m.offset)
+			m.safe = mulDiv(m.safe, m.slots, max(before, 1))
+		}
+		m.safe = min(m.safe, m.slots)
+		m.rev = cut.Revision
+	}
+	return m
+}
+
+// cut scales the lease by the newest of cuts, which are a channel's last.
+func (l *lease) cut(cuts []Cut) {
+	newest := leaseMark{l.rev, l.slots, l.safe, l.offset}.after(cuts)
+	l.slots, l.safe, l.offset, l.rev = newest.slots, newest.safe, newest.offset, newest.rev
+	for i := range l.marks {
+		newest = l.marks[i].after(cuts).or(newest)
+	}
+	l.mark(newest)
+}
+
+// unsure reports whether what the agent obeys may be more than the newest
+// grant even once it acknowledges it.
+func (l *lease) unsure() bool {
+	n := len(l.marks)
+	return n > 0 && (l.marks[n-1].slots > l.slots || l.marks[n-1].safe > l.safe)
 }
 
 // acknowledge takes the revision that the agent obeys.
@@ -71,14 +133,19 @@ func (l *lease) acknowledge(rev uint64) {
 
 // claim returns the slots the agent must be assumed to use at now.
 func (l *lease) claim(now Nanos) int64 {
+	if l.away && now >= l.until {
+		return l.slots
+	}
+	return max(l.granted(), l.inflight+l.held)
+}
+
+// granted returns the most slots that a grant in force can allow.
+func (l *lease) granted() int64 {
 	var c int64
 	for i := range l.marks {
 		c = max(c, l.marks[i].slots)
 	}
-	if l.away && now >= l.until {
-		return c
-	}
-	return max(c, l.inflight+l.held)
+	return c
 }
 
 // demand returns what the agent could use now.
@@ -89,25 +156,36 @@ func (l *lease) demand() int64 {
 	return l.inflight + l.held + l.queued
 }
 
-// safe returns what the agent may go on using when its lease ran out.
-func (l *lease) safe(p *Params, on OnLoss) int64 {
+// safeOf returns what an agent with slots may go on using when its lease ran out.
+func safeOf(slots int64, p *Params, on OnLoss) int64 {
 	switch on {
 	case OnLossZero:
 		return 0
 	case OnLossLast:
-		return l.slots
+		return slots
 	case OnLossSafe:
 	}
-	return scale(l.slots, p.SafeShare)
+	return scale(slots, p.SafeShare)
 }
 
-// leave ends the lease at its safe share: the agent went on without us.
-func (l *lease) leave(p *Params, on OnLoss, rev uint64, callsEnd Nanos) {
-	safe := l.safe(p, on)
-	l.slots, l.rev = safe, rev
-	l.marks = append(l.marks[:0], leaseMark{rev, safe})
+// leave ends the lease: the agent goes on without us at the safe share of
+// whatever grant it obeys, and calls it started before may run until callsEnd.
+func (l *lease) leave(rev uint64, callsEnd Nanos) {
+	var safe int64
+	for i := range l.marks {
+		safe = max(safe, l.marks[i].safe)
+	}
+	l.grant(safe, safe, l.offset, rev)
 	l.away, l.until = true, callsEnd
 	l.queued, l.urgent, l.waiting = 0, 0, 0
+}
+
+// back begins anew at the safe share: the agent was heard again.
+func (l *lease) back(now Nanos) {
+	if now >= l.until {
+		l.marks = append(l.marks[:0], l.marks[len(l.marks)-1])
+	}
+	l.away, l.until = false, 0
 }
 
 // searchLease finds agent in leases, which are sorted by agent.
@@ -166,7 +244,7 @@ func sumMin(leases []lease, b int64) int64 {
 const rotateBelow = 8
 
 // pass divides the window among the agents anew and grants what changed. It
-// returns the agents to tell.
+// calls tell for the agents to tell.
 //
 // Raises take free room first; only when that is not enough are those who
 // hold more than their share asked to give back. Slots beyond all demand are
@@ -178,7 +256,7 @@ func (c *channel) pass(p *Params, now Nanos, limit int64, rev uint64, frozen boo
 	if len(c.leases) == 0 {
 		return
 	}
-	targets := c.targets(p, now, limit)
+	targets, fair := c.targets(p, now, limit)
 	var claims, lack int64
 	for i := range c.leases {
 		l := &c.leases[i]
@@ -189,11 +267,10 @@ func (c *channel) pass(p *Params, now Nanos, limit int64, rev uint64, frozen boo
 	}
 	room := limit - claims
 	shrink := lack > room
-	var offset int64
+	changed := false
 	for i := range c.leases {
 		l := &c.leases[i]
-		slots := l.slots
-		t := targets[i]
+		slots, t := l.slots, targets[i]
 		switch {
 		case l.away:
 		case t < slots && (shrink || slots > t+max(2, t/2)):
@@ -203,20 +280,66 @@ func (c *channel) pass(p *Params, now Nanos, limit int64, rev uint64, frozen boo
 			slots = min(t, max(claim, slots)+max(room, 0))
 			room -= max(slots-claim, 0)
 		}
-		if slots != l.slots {
-			l.grant(slots, offset, rev, c.window.Epoch)
-			tell(l.agent)
+		if slots > l.slots || fair.extra > 0 && slots > fair.base && turnOver(p, now, l, fair.base) {
+			c.turn++
+			l.turn, l.since = c.turn, now
 		}
-		offset += l.slots
+		targets[i] = slots
+		changed = changed || !c.stands(l, slots)
+	}
+	if changed {
+		c.regrant(p, targets, rev, tell)
 	}
 }
 
-// targets returns every lease's fair part of limit.
-func (c *channel) targets(p *Params, now Nanos, limit int64) []int64 {
+// regrant grants the slots that changed, each at a rank offset of its own.
+//
+// Leases that stay keep their offset, since agents know it; those that change
+// take the gaps between them. So the ranges [offset, offset+slots) never
+// overlap, and a cut leaves no more than its share of their extent.
+func (c *channel) regrant(p *Params, slots []int64, rev uint64, tell func(agent string)) {
+	c.order = c.order[:0]
+	for i := range c.leases {
+		if l := &c.leases[i]; l.slots > 0 && c.stands(l, slots[i]) {
+			c.order = append(c.order, i)
+		}
+	}
+	slices.SortFunc(c.order, func(a, b int) int {
+		return compareInt(c.leases[a].offset, c.leases[b].offset)
+	})
+	var at int64 // where the next gap begins
+	next := 0    // of the leases that stay
+	for i := range c.leases {
+		l := &c.leases[i]
+		if c.stands(l, slots[i]) {
+			continue
+		}
+		for ; next < len(c.order) && c.leases[c.order[next]].offset < at+slots[i]; next++ {
+			kept := &c.leases[c.order[next]]
+			at = max(at, kept.offset+kept.slots)
+		}
+		l.grant(slots[i], safeOf(slots[i], p, c.onLoss()), at, rev)
+		at += slots[i]
+		tell(l.agent)
+	}
+}
+
+// stands reports whether the newest grant of l need not be made anew for it to
+// have slots: it has, the agent can obey nothing larger by it, and no cut was
+// missed while it was away.
+func (c *channel) stands(l *lease, slots int64) bool {
+	if l.away {
+		return true
+	}
+	return slots == l.slots && !l.unsure() && (slots == 0 || l.rev >= c.cutRevision())
+}
+
+// targets returns every lease's fair part of limit, and how it was divided.
+func (c *channel) targets(p *Params, now Nanos, limit int64) (t []int64, s share) {
 	if cap(c.scratch) < len(c.leases) {
 		c.scratch = make([]int64, len(c.leases))
 	}
-	t := c.scratch[:len(c.leases)]
+	t = c.scratch[:len(c.leases)]
 	var away, present int64
 	for i := range c.leases {
 		if l := &c.leases[i]; l.away {
@@ -226,7 +349,7 @@ func (c *channel) targets(p *Params, now Nanos, limit int64) []int64 {
 		}
 	}
 	limit = max(limit-away, 0)
-	s := maxMin(c.leases, limit)
+	s = maxMin(c.leases, limit)
 	var sum int64
 	for i := range c.leases {
 		t[i] = min(c.leases[i].demand(), s.base)
@@ -247,23 +370,31 @@ func (c *channel) targets(p *Params, now Nanos, limit int64) []int64 {
 			}
 		}
 	}
-	return t
+	return t, s
+}
+
+// turnOver reports whether a lease holds a slot on top of base that rotates,
+// and has held it for its turn.
+func turnOver(p *Params, now Nanos, l *lease, base int64) bool {
+	return l.slots > base && base < rotateBelow && now >= l.since+p.RotateEvery
 }
 
 // rotate gives one slot on top to s.extra of those who want more than the
-// base: first to those whose turn is not over, then to those who waited longest.
+// base: first to those whose turn is not over, then to those who waited
+// longest. It only chooses: a turn begins when the slot is granted, so that
+// those who are chosen stay so until there is room for them.
 func (c *channel) rotate(p *Params, now Nanos, s share, t []int64) {
-	var want []int
+	c.order = c.order[:0]
 	for i := range c.leases {
 		if c.leases[i].demand() > s.base {
-			want = append(want, i)
+			c.order = append(c.order, i)
 		}
 	}
 	keeps := func(i int) bool {
 		l := &c.leases[i]
-		return l.slots > s.base && (s.base >= rotateBelow || now < l.since+p.RotateEvery)
+		return l.slots > s.base && !turnOver(p, now, l, s.base)
 	}
-	sortBy(want, func(a, b int) bool {
+	sortBy(c.order, func(a, b int) bool {
 		ka, kb := keeps(a), keeps(b)
 		switch {
 		case ka != kb:
@@ -273,14 +404,20 @@ func (c *channel) rotate(p *Params, now Nanos, s share, t []int64) {
 		}
 		return a < b
 	})
-	for k, i := range want {
+	for k, i := range c.order {
 		if int64(k) >= s.extra {
 			break
 		}
 		t[i]++
-		if l := &c.leases[i]; l.slots <= s.base || now >= l.since+p.RotateEvery {
-			c.turn++
-			l.turn, l.since = c.turn, now
-		}
 	}
+}
+
+func compareInt(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
 }

@@ -11,17 +11,29 @@ type member struct {
 	// heard is when its newest report was folded, folded that report's number.
 	heard  Nanos
 	folded uint64
-	// until is when the lease that was last sent ends: LeaseDuration after
-	// the report it quotes was folded. told is when it was sent.
-	until, told Nanos
-	// left is set by its last report, away while its lease has ended.
-	left, away bool
-	// ended is set once the calls that an away agent had in flight must have
-	// ended.
-	ended    bool
-	lost     uint64
-	repeated uint64
+	// until is when the leases that were sent have all ended; quoted is the
+	// report that the last quotes, 0 before the first, and lasts how long it
+	// holds from there.
+	until  Nanos
+	quoted uint64
+	lasts  Nanos
+	// left is set by its last report, away while its lease has ended,
+	// forgotten once its claims were dropped. A forgotten agent's entry is
+	// kept for its report numbers, so that nothing counts twice.
+	left, away, forgotten bool
+	// ends is when the calls that an away agent had in flight must have
+	// ended, 0 once they have.
+	ends Nanos
+	// returned is set when the boot left or was forgotten and spoke again:
+	// what it used meanwhile is not known.
+	returned       bool
+	lost, repeated uint64
+	// warned is when a duplicate id was last shown.
+	warned Nanos
 }
+
+// here reports whether the agent holds leases that it hears about.
+func (m *member) here() bool { return !m.left && !m.away && !m.forgotten }
 
 // Counters are what the fold counts besides channels. They only grow.
 type Counters struct {
@@ -54,5 +66,41 @@ type Counters struct {
 	BadRebases uint64
 }
 
-// MaxAgents bounds the agents of one fleet.
+// MaxAgents bounds the agents of one fleet. Where there are more, those that
+// left or were forgotten make room.
 const MaxAgents = 65_536
+
+// maxAgentID bounds an agent's id, in bytes.
+const maxAgentID = 64
+
+// keepForgotten is how long the report numbers of a forgotten agent are kept:
+// longer than any agent keeps reports to send again.
+const keepForgotten = 24 * Hour
+
+// forget drops an agent's claims after long silence or by order.
+func (f *Fleet) forget(m *member) {
+	m.forgotten, m.away, m.ends = true, false, 0
+	f.dirty.mark("agent/" + m.agent)
+	f.release(m.agent)
+	for _, p := range f.pools {
+		p.advance(f.now)
+		p.drop(m.agent)
+		f.wantPool(p)
+	}
+}
+
+// evict makes room by dropping the entry of whoever is gone longest, and
+// reports whether there was one.
+func (f *Fleet) evict() bool {
+	var oldest *member
+	for _, m := range f.members {
+		if (m.left || m.forgotten) && (oldest == nil || m.heard < oldest.heard) {
+			oldest = m
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	f.dropMember(oldest)
+	return true
+}

@@ -12,6 +12,7 @@ func (f *Fleet) applyConfig(c *Config, fx *Effects) {
 	}
 	f.configure(c)
 	f.configSeq = f.seq
+	f.rules(fx)
 	fx.Config, fx.Now = true, true
 	for _, ch := range f.channels {
 		f.announce(ch, fx)
@@ -27,12 +28,21 @@ func (f *Fleet) applyParams(s *ParamSet, fx *Effects) {
 	before := f.hash
 	f.params, f.paramsSeq = *s, f.seq
 	f.hash = s.Params.Hash()
+	f.dirty.mark("params")
 	f.setPools()
-	for _, p := range f.pools {
-		f.wantPool(p)
-	}
-	f.alarm = 0
+	f.rules(fx)
 	f.decide(fx, Decision{Rule: RuleParams, Reason: fmt.Sprintf("%s (%s) replaces %s%s", s.Name, f.hash, before, by(s.By, s.Why))})
+}
+
+// rules does what follows new parameters or a new configuration: safe shares,
+// deadlines and divisions may differ.
+func (f *Fleet) rules(fx *Effects) {
+	for _, c := range f.channels {
+		c.advance(f.now)
+		c.secure(f.par(), f.seq, func(agent string) { f.tell(f.member(agent), fx) })
+	}
+	f.wantAll()
+	f.alarm = 0
 }
 
 func by(who, why string) string {
@@ -69,6 +79,10 @@ func (f *Fleet) freeze() {
 }
 
 func (f *Fleet) applyRebase(r Record, b *Rebase, fx *Effects) {
+	if b.Term < f.term {
+		f.counters.StaleTerm++
+		return
+	}
 	anchored, err := DecodeFleet(b.Snapshot)
 	if err != nil || anchored.Digest() != b.Digest {
 		f.counters.BadRebases++
@@ -76,41 +90,46 @@ func (f *Fleet) applyRebase(r Record, b *Rebase, fx *Effects) {
 		return
 	}
 	anchored.step(r)
+	anchored.term = max(anchored.term, b.Term)
+	anchored.counters.Records++
 	anchored.counters.Rebases++
 	anchored.dirty.all()
 	anchored.dirty.goneFrom(f, anchored)
 	*f = *anchored
 	f.freeze()
 	for _, c := range f.channels {
+		f.regrantAll(c, fx)
 		f.announce(c, fx)
 	}
 	fx.Config, fx.Now = true, true
 	f.decide(fx, Decision{Rule: RuleRebase, Reason: fmt.Sprintf("%s; anchored anew at record %d, no claim rises for %s", b.Reason, r.Seq, f.par().LeaseDuration)})
 }
 
+// regrantAll grants every lease of c again under this record: agents may obey
+// a newer grant than the anchor knows, and drop what is older than that.
+func (f *Fleet) regrantAll(c *channel, fx *Effects) {
+	for i := range c.leases {
+		if l := &c.leases[i]; !l.away {
+			l.grant(l.slots, l.safe, l.offset, f.seq)
+			f.tell(f.member(l.agent), fx)
+		}
+	}
+	c.wants = true
+	f.want(c)
+}
+
 // applyCommand does what an operator wants.
 func (f *Fleet) applyCommand(cmd *Command, fx *Effects) {
-	var until Nanos = forever
-	if cmd.For > 0 {
-		until = f.now + cmd.For
-	}
 	switch cmd.Command {
 	case CommandForget:
-		if f.member(cmd.Agent) != nil {
-			f.dropMember(cmd.Agent)
-			f.wantAll()
+		if m := f.member(cmd.Agent); m != nil {
+			f.forget(m)
 			f.decide(fx, Decision{Agent: cmd.Agent, Rule: RuleCommand, Reason: "forgotten" + by(cmd.By, cmd.Why)})
 		}
 		return
 	case CommandSetMode:
 		if cmd.Channel == "" {
-			f.config.Mode = Mode(cmd.Value)
-			fx.Config = true
-			f.dirty.mark("config")
-			for _, c := range f.channels {
-				f.announce(c, fx)
-			}
-			f.decide(fx, Decision{Rule: RuleCommand, Reason: "the fleet's mode is " + Mode(cmd.Value).String() + by(cmd.By, cmd.Why)})
+			f.setMode(cmd, fx)
 			return
 		}
 	case CommandPause, CommandResume, CommandForceBreaker, CommandSetWeight, CommandSetLimit, CommandRelease:
@@ -125,47 +144,77 @@ func (f *Fleet) applyCommand(cmd *Command, fx *Effects) {
 		return
 	}
 	c.advance(f.now)
-	f.commandChannel(c, cmd, until, fx)
+	what := f.commandChannel(c, cmd, fx)
+	f.decide(fx, Decision{Channel: c.name, Rule: RuleCommand, Reason: what + by(cmd.By, cmd.Why)})
 	c.wants, c.urgent = true, true
 	f.want(c)
 	fx.Now = true
 }
 
-func (f *Fleet) commandChannel(c *channel, cmd *Command, until Nanos, fx *Effects) {
-	var what string
+// setMode sets the fleet's mode.
+func (f *Fleet) setMode(cmd *Command, fx *Effects) {
+	mode := Mode(cmd.Value)
+	if cmd.Value != int64(ModeEnforce) && cmd.Value != int64(ModeObserve) {
+		f.decide(fx, Decision{Rule: RuleCommand, Reason: fmt.Sprintf("refused: %d is no mode", cmd.Value)})
+		return
+	}
+	f.config.Mode = mode
+	fx.Config, fx.Now = true, true
+	f.dirty.mark("config")
+	for _, c := range f.channels {
+		f.announce(c, fx)
+	}
+	f.decide(fx, Decision{Rule: RuleCommand, Reason: "the fleet's mode is " + mode.String() + by(cmd.By, cmd.Why)})
+}
+
+// maxSlots bounds a limit that an operator sets.
+const maxSlots = 1_000_000_000
+
+// commandChannel does what concerns one channel and says what it did.
+func (f *Fleet) commandChannel(c *channel, cmd *Command, fx *Effects) string {
+	until := forever
+	if cmd.For > 0 {
+		until = f.now + min(cmd.For, forever-f.now)
+	}
 	switch cmd.Command {
 	case CommandPause:
 		c.pause = until
-		what = "paused"
+		f.setAlarm(until)
+		return "paused"
 	case CommandResume:
 		c.pause, c.hold = 0, 0
-		what = "resumed"
 		if c.breaker.State != BreakerClosed {
-			what += "; " + c.reopen(f.par(), f.now)
+			return "resumed; " + c.reopen(f.par(), f.now)
 		}
+		return "resumed"
 	case CommandForceBreaker:
-		if cmd.Value == 0 {
-			what = "breaker closed; " + c.reopen(f.par(), f.now)
-			break
+		switch {
+		case cmd.Value != 0:
+			f.openBreaker(c, max(until-f.now, 1), "forced by an operator", fx)
+			c.breaker.Forced = until == forever
+			return "breaker opened"
+		case c.breaker.State == BreakerClosed:
+			return "breaker is closed"
 		}
-		f.openBreaker(c, max(until-f.now, 1), "forced by an operator", fx)
-		c.breaker.Forced = until == forever
-		what = "breaker opened"
+		return "breaker closed; " + c.reopen(f.par(), f.now)
 	case CommandSetWeight:
-		c.weight.Forced = max(min(PPM(cmd.Value), One), -1)
-		what = fmt.Sprintf("weight set to %d ppm", c.weight.Forced)
+		c.weight.Forced = PPM(min(max(cmd.Value, -1), int64(One)))
+		return fmt.Sprintf("weight set to %d ppm", c.weight.Forced)
 	case CommandSetLimit:
-		c.forced = max(cmd.Value, -1)
-		what = fmt.Sprintf("limit set to %d slots", c.forced)
+		c.forced = min(max(cmd.Value, -1), maxSlots)
+		return fmt.Sprintf("limit set to %d slots", c.forced)
 	case CommandRelease:
 		c.hold = 0
-		what = "hold released"
+		return "hold released"
 	case CommandSetMode:
-		c.mode, c.hasMode = Mode(cmd.Value), cmd.Value >= 0
-		what = "mode set"
+		if cmd.Value > int64(ModeObserve) {
+			return fmt.Sprintf("refused: %d is no mode", cmd.Value)
+		}
+		c.mode, c.hasMode = Mode(max(cmd.Value, 0)), cmd.Value >= 0
+		return "mode set"
 	case CommandForget:
 	}
-	f.decide(fx, Decision{Channel: c.name, Rule: RuleCommand, Reason: what + by(cmd.By, cmd.Why)})
+	panic("model: BUG: command " + cmd.Command.String() + " concerns no channel")
 }
 
 func (f *Fleet) wantAll() {

@@ -132,7 +132,7 @@ func ParamSpecs() []ParamSpec {
 		ms    = int64(Millisecond)
 	)
 	return []ParamSpec{
-		{"window_start", milli, 1_000, 1_000_000, 5_000, ScaleLog, "the incident's operators restarted with 5; slow start doubles it each round trip", func(p *Params) *int64 { return (*int64)(&p.WindowStart) }},
+		{"window_start", milli, 1_000, 1_000_000, 10_000, ScaleLog, "the incident's operators restarted with 5; slow start doubles it each round trip", func(p *Params) *int64 { return (*int64)(&p.WindowStart) }},
 		{"window_floor", milli, 1_000, 100_000, 1_000, ScaleLog, "one slot: below it there is nothing to cut and the breaker decides", func(p *Params) *int64 { return (*int64)(&p.WindowFloor) }},
 		{"window_max", milli, 1_000, 1_000_000_000, 4_096_000, ScaleLog, "a bound against runaway growth where nothing refuses", func(p *Params) *int64 { return (*int64)(&p.WindowMax) }},
 		{"slow_start_gain", milli, 0, 4_000, 1_000, ScaleLinear, "RFC 5681 slow start: one per success", func(p *Params) *int64 { return (*int64)(&p.SlowStartGain) }},
@@ -142,9 +142,9 @@ func ParamSpecs() []ParamSpec {
 		{"climb_cube", milli, 1, 100_000, 400, ScaleLog, "CUBIC's 0.4 (RFC 9438), here in slots of the whole fleet", func(p *Params) *int64 { return (*int64)(&p.ClimbCube) }},
 		{"used_share", ppm, 500_000, 1_000_000, 875_000, ScaleLinear, "a window that is not in use proves nothing; reports are up to 100 ms old, so all of it would never be seen in use", func(p *Params) *int64 { return (*int64)(&p.UsedShare) }},
 		{"latency_calm", ppm, 1_010_000, 3_000_000, 1_100_000, ScaleLinear, "growth ends a tenth over the baseline: noise of 32 samples of spread 0.3 is 5 %", func(p *Params) *int64 { return (*int64)(&p.LatencyCalm) }},
-		{"latency_high", ppm, 1_050_000, 10_000_000, 1_250_000, ScaleLinear, "a quarter over the baseline is five deviations of that noise", func(p *Params) *int64 { return (*int64)(&p.LatencyHigh) }},
-		{"latency_samples", count, 4, 1_000, 24, ScaleLog, "samples sent after the last cut before latency is judged", func(p *Params) *int64 { return (*int64)(&p.LatencySamples) }},
-		{"latency_cut_floor", ppm, 300_000, 980_000, 700_000, ScaleLinear, "least share one latency cut keeps; the next follows one service time later", func(p *Params) *int64 { return (*int64)(&p.LatencyCutFloor) }},
+		{"latency_high", ppm, 1_050_000, 10_000_000, 1_180_000, ScaleLinear, "a quarter over the baseline is five deviations of that noise", func(p *Params) *int64 { return (*int64)(&p.LatencyHigh) }},
+		{"latency_samples", count, 4, 1_000, 16, ScaleLog, "samples sent after the last cut before latency is judged", func(p *Params) *int64 { return (*int64)(&p.LatencySamples) }},
+		{"latency_cut_floor", ppm, 300_000, 980_000, 400_000, ScaleLinear, "least share one latency cut keeps; the next follows one service time later", func(p *Params) *int64 { return (*int64)(&p.LatencyCutFloor) }},
 		{"weight_decay", ppm, 100_000, 990_000, 700_000, ScaleLinear, "×0.7 once per epoch with failures", func(p *Params) *int64 { return (*int64)(&p.WeightDecay) }},
 		{"weight_floor", ppm, 1_000, 500_000, 50_000, ScaleLog, "a channel must be able to prove itself: 0.7^8 is 6 %", func(p *Params) *int64 { return (*int64)(&p.WeightFloor) }},
 		{"weight_half_life", ns, s, 3_600 * s, 30 * s, ScaleLog, "five times slower than the window's plateau and climb", func(p *Params) *int64 { return (*int64)(&p.WeightHalfLife) }},

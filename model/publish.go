@@ -18,10 +18,12 @@ func (f *Fleet) LimitSet(channels []string) *LimitSet {
 	return set
 }
 
+// maxWait stands for a wait without an end: a hundred years would do, and
+// whoever adds it to a clock must not overflow.
+const maxWait = Nanos(1) << 60
+
 func (f *Fleet) channelLimit(c *channel) ChannelLimit {
-	// A copy, since time moves it on and reading must not change state.
-	w := c.window
-	w.advance(max(f.now-c.at, 0))
+	w := c.windowAt(f.now)
 	return ChannelLimit{
 		Channel:  c.name,
 		Revision: c.revision,
@@ -29,23 +31,24 @@ func (f *Fleet) channelLimit(c *channel) ChannelLimit {
 		Epoch:    c.window.Epoch,
 		Weight:   c.weight.value(f.par(), f.now),
 		Breaker:  c.breaker.State,
-		Wait:     max(c.waitUntil()-f.now, 0),
+		Wait:     min(max(c.waitUntil()-f.now, 0), maxWait),
 		Mode:     c.modeOr(f.config.Mode),
 		Cuts:     append([]Cut(nil), c.cuts...),
 		Reason:   c.reason,
 	}
 }
 
-// Lease returns what agent may use, or nil for an agent that is not there.
-// It quotes the newest report that was folded.
+// Lease returns what agent may use, or nil for an agent that is not there or
+// was never granted anything. It quotes the report that was newest when Apply
+// last asked for the agent to be told, whenever it is called.
 func (f *Fleet) Lease(agent string) *Lease {
 	m := f.member(agent)
-	if m == nil || m.away || m.left {
+	if m == nil || !m.here() || m.quoted == 0 {
 		return nil
 	}
 	l := &Lease{
 		Agent: agent, Boot: m.boot, Term: f.term, Seq: f.seq,
-		Quotes: m.folded, Duration: f.par().LeaseDuration,
+		Quotes: m.quoted, Duration: m.lasts,
 	}
 	for _, c := range f.channels {
 		i, ok := searchLease(c.leases, agent)
@@ -55,7 +58,7 @@ func (f *Fleet) Lease(agent string) *Lease {
 		e := &c.leases[i]
 		g := ChannelGrant{
 			Channel: c.name, Revision: e.rev, Slots: e.slots,
-			Safe: e.safe(f.par(), c.cfg.OnLoss), Offset: e.offset, Epoch: c.window.Epoch,
+			Safe: e.safe, Offset: e.offset, Epoch: c.window.Epoch,
 		}
 		if p := &c.breaker.Probe; p.ID != 0 && p.Agent == agent {
 			g.Probe, g.ProbeWithin = p.ID, max(p.Deadline-f.now, 0)
@@ -63,11 +66,11 @@ func (f *Fleet) Lease(agent string) *Lease {
 		l.Channels = append(l.Channels, g)
 	}
 	for _, p := range f.pools {
-		i, ok := searchGrant(p.grants, agent)
-		if !ok {
-			continue
+		g := &poolGrant{} // nothing, for an agent that did not speak of it yet
+		if i, ok := searchGrant(p.grants, agent); ok {
+			g = &p.grants[i]
 		}
-		l.Pools = append(l.Pools, p.poolGrant(&p.grants[i]))
+		l.Pools = append(l.Pools, p.poolGrant(g))
 	}
 	return l
 }

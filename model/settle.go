@@ -6,7 +6,7 @@ import (
 )
 
 // settle does what time and the record just folded make due: leases that
-// ended, breakers to probe, leases to divide anew.
+// ended, breakers to probe, leases to cut and to divide anew.
 func (f *Fleet) settle(fx *Effects) {
 	if f.now >= f.alarm {
 		f.deadlines(fx)
@@ -38,27 +38,37 @@ func (f *Fleet) deadlines(fx *Effects) {
 	}
 }
 
-// memberDeadline ends an agent's lease, and later forgets it. It reports
-// whether the agent was dropped.
+// memberDeadline ends an agent's lease, later forgets it, and at last drops
+// its entry. It reports whether it was dropped.
 func (f *Fleet) memberDeadline(m *member, fx *Effects) bool {
 	forget := m.heard + f.par().ForgetAfter
-	if f.now >= forget {
+	switch {
+	case m.forgotten:
+		drop := forget + keepForgotten
+		if f.now >= drop {
+			f.dropMember(m)
+			return true
+		}
+		f.setAlarm(drop)
+		return false
+	case f.now >= forget:
 		if !m.left {
 			f.counters.Forgotten++
-			f.decide(fx, Decision{Agent: m.agent, Rule: RuleMember, Reason: fmt.Sprintf("silent for %s; its claims are dropped", f.par().ForgetAfter)})
+			f.decide(fx, Decision{Agent: m.agent, Rule: RuleMember, Reason: fmt.Sprintf("silent for %s; its claims are dropped", f.now-m.heard)})
 		}
-		f.dropMember(m.agent)
-		f.wantAll()
-		return true
+		f.forget(m)
+		f.setAlarm(forget + keepForgotten)
+		return false
 	}
 	f.setAlarm(forget)
 	switch {
 	case m.left || m.until == 0:
 	case m.away:
-		if ends := m.heard + f.callEnd(); ends > f.now {
-			f.setAlarm(ends)
-		} else if !m.ended {
-			m.ended = true
+		switch {
+		case m.ends > f.now:
+			f.setAlarm(m.ends)
+		case m.ends > 0:
+			m.ends = 0
 			f.dirty.mark("agent/" + m.agent)
 			f.wantAll()
 		}
@@ -78,13 +88,13 @@ func (f *Fleet) callEnd() Nanos {
 	return 120 * Second
 }
 
-// goneAway ends the leases of an agent that was not heard: it goes on at its
-// safe share, and so its claims become that.
+// goneAway ends the leases of an agent that was not heard. It goes on at its
+// safe share, and calls that it started under the lease, until the last
+// moment of it, go on until they time out.
 func (f *Fleet) goneAway(m *member, fx *Effects) {
-	m.away = true
+	m.away, m.ends = true, max(m.until+f.callEnd(), f.now+1)
 	f.dirty.mark("agent/" + m.agent)
-	ends := m.heard + f.callEnd()
-	f.setAlarm(max(ends, f.now+1))
+	f.setAlarm(m.ends)
 	for _, c := range f.channels {
 		i, ok := searchLease(c.leases, m.agent)
 		if !ok {
@@ -93,12 +103,12 @@ func (f *Fleet) goneAway(m *member, fx *Effects) {
 		c.advance(f.now)
 		l := &c.leases[i]
 		c.count(l, -1)
-		l.leave(f.par(), c.cfg.OnLoss, f.seq, ends)
+		l.leave(f.seq, m.ends)
 		c.observe(f.par())
 		c.wants, c.urgent = true, true
 		f.want(c)
-		if c.breaker.Probe.Agent == m.agent {
-			f.freeProbe(c, "agent gone")
+		if c.breaker.Probe.ID != 0 && c.breaker.Probe.Agent == m.agent {
+			f.freeProbe(c)
 		}
 	}
 	for _, p := range f.pools {
@@ -119,12 +129,17 @@ func (f *Fleet) breakerDeadline(c *channel, fx *Effects) {
 			return
 		}
 		b.State = BreakerHalfOpen
-		f.decide(fx, Decision{Channel: c.name, Rule: RuleBreakerHalf, Reason: fmt.Sprintf("open for %s; one probe for the fleet", b.Wait)})
+		f.decide(fx, Decision{Channel: c.name, Rule: RuleBreakerHalf, Reason: "the wait is over; one probe for the fleet"})
 		fx.Now = true
 		c.wants, c.urgent = true, true
 		f.want(c)
 	case BreakerHalfOpen:
-		switch {
+		switch held := max(c.hold, c.pause); {
+		case b.Probe.ID == 0 && f.now < held:
+			f.setAlarm(held)
+		case b.Probe.ID == 0 && held > c.passAt:
+			c.wants, c.urgent = true, true // no probe was leased because of the hold
+			f.want(c)
 		case b.Probe.ID == 0:
 		case f.now >= b.Probe.Deadline:
 			f.failProbe(c, "no answer within "+f.par().ProbeWithin.String(), fx)
@@ -135,15 +150,19 @@ func (f *Fleet) breakerDeadline(c *channel, fx *Effects) {
 	}
 }
 
-// passChannels divides the leases of the channels whose turn it is.
+// passChannels scales leases by the cuts that the record made, and divides the
+// leases of the channels whose turn it is: never of one just cut.
 func (f *Fleet) passChannels(fx *Effects) {
 	slices.SortFunc(f.pending, func(a, b *channel) int { return compare(a.name, b.name) })
 	keep := f.pending[:0]
 	for _, c := range f.pending {
+		if c.cutFrom > 0 {
+			c.cutLeases(f.par(), f.now, f.seq)
+		}
 		switch {
 		case f.channel(c.name) != c || !c.wants:
 			c.queuedForPass = false
-		case c.urgent || f.now >= c.passAt+f.par().PassEvery:
+		case c.cutRevision() != f.seq && (c.urgent || f.now >= c.passAt+f.par().PassEvery):
 			c.queuedForPass = false
 			f.passChannel(c, fx)
 		default:
@@ -181,9 +200,13 @@ func (f *Fleet) drift(c *channel, fx *Effects) {
 }
 
 // leaseProbe gives the one probe to the agent with demand that was served
-// least recently.
+// least recently, once nothing holds the channel.
 func (f *Fleet) leaseProbe(c *channel, fx *Effects) {
-	if c.breaker.Probe.ID != 0 || f.now < max(c.hold, c.pause) {
+	if c.breaker.Probe.ID != 0 {
+		return
+	}
+	if held := max(c.hold, c.pause); f.now < held {
+		f.setAlarm(held)
 		return
 	}
 	best := -1

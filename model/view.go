@@ -79,13 +79,16 @@ func (f *Fleet) View() FleetView {
 		Fleet: f.config.Fleet, Params: f.hash, Counters: f.counters,
 	}
 	agents := make(map[string]*FleetAgent, len(f.members))
-	v.Agents = make([]FleetAgent, len(f.members))
-	for i, m := range f.members {
-		v.Agents[i] = FleetAgent{
+	v.Agents = make([]FleetAgent, 0, len(f.members))
+	for _, m := range f.members {
+		if m.forgotten {
+			continue
+		}
+		v.Agents = append(v.Agents, FleetAgent{
 			Agent: m.agent, Boot: m.boot, Version: m.version, Mode: m.mode.String(), State: m.state(),
 			Silent: f.now - m.heard, Reports: m.next - 1, Lost: m.lost, Repeated: m.repeated,
-		}
-		agents[m.agent] = &v.Agents[i]
+		})
+		agents[m.agent] = &v.Agents[len(v.Agents)-1]
 	}
 	for _, c := range f.channels {
 		v.Channels = append(v.Channels, f.channelView(c))
@@ -106,6 +109,8 @@ func (f *Fleet) View() FleetView {
 
 func (m *member) state() string {
 	switch {
+	case m.forgotten:
+		return "forgotten"
 	case m.left:
 		return "left"
 	case m.away:
@@ -121,7 +126,7 @@ func (f *Fleet) channelView(c *channel) FleetChannel {
 		Window: limit.Window, Limit: c.limit(f.par()),
 		InFlight: c.inflight, Held: c.held, Queued: c.queued,
 		Epoch: limit.Epoch, Weight: limit.Weight, Breaker: limit.Breaker.String(), State: limit.Breaker,
-		Wait: limit.Wait, Latency: c.latency.ratio(),
+		Wait: limit.Wait, Latency: slowness(c, f.par()),
 		Counts: c.counts, Attempts: map[string]uint64{},
 		TokensIn: c.tokensIn, Cached: c.cached, TokensOut: c.tokensOut, Reason: c.reason,
 	}
@@ -151,4 +156,9 @@ func (p *pool) view() FleetPool {
 		v.WaitingRequests += p.grants[i].waitingRequests
 	}
 	return v
+}
+
+func slowness(c *channel, p *Params) PPM {
+	ratio, _ := c.latency.slowness(p)
+	return ratio
 }

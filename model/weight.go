@@ -42,9 +42,9 @@ func (w *weight) value(p *Params, now Nanos) PPM {
 	return One - PPM(missing)
 }
 
-// overloaded charges a failing epoch once.
+// overloaded charges a failing epoch once, and an older one never.
 func (w *weight) overloaded(p *Params, now Nanos, epoch uint64) (before, after PPM, changed bool) {
-	if w.Epoch == epoch+1 {
+	if epoch < w.Epoch {
 		return 0, 0, false
 	}
 	w.Epoch = epoch + 1

@@ -39,10 +39,17 @@ type window struct {
 	Ceiling Milli
 }
 
-// latencyPlateau is the plateau after a cut that latency made: two round
-// trips of a slow call. A longer one gives away capacity, a shorter one climbs
-// again before the calls that measure it have ended.
-const latencyPlateau = 2 * Second
+// After a cut that latency made the climb begins sooner and goes by share of
+// the window, since testing a slowdown costs no refusal:
+//
+//	W(g) = base · (1 + latencyClimb · (g − latencyPlateau)³)
+//
+// 1 s is the time in which the calls that measure the cut end; 0.03 is a
+// twentieth after 1.2 s more and double after 3.2 s.
+const (
+	latencyPlateau     = 1 * Second
+	latencyClimb   PPM = 30_000
+)
 
 func newWindow(p *Params) window {
 	return window{Base: p.WindowStart, Slow: true, Calm: true, Drained: true}
@@ -58,20 +65,28 @@ func (w *window) advance(span Nanos) {
 
 // value returns the window, within its floor and top; top is 0 for none.
 func (w *window) value(p *Params, top Milli) Milli {
-	plateau := p.Plateau
-	if w.ByLatency {
-		plateau = latencyPlateau
-	}
 	v := w.Base
+	plateau, cube := p.Plateau, int64(p.ClimbCube)
+	if w.ByLatency {
+		plateau, cube = latencyPlateau, max(cube, scale(int64(w.Base), latencyClimb))
+	}
 	if g := (w.Grown - plateau) / Millisecond; g > 0 {
 		g = min(g, 1_000_000) // a thousand seconds: the cube stays within int64
-		v += Milli(mulDiv(int64(p.ClimbCube), int64(g)*int64(g)*int64(g), 1_000_000_000))
+		v += Milli(mulDiv(cube, int64(g)*int64(g)*int64(g), 1_000_000_000))
 	}
 	hi := p.WindowMax
 	if top > 0 {
 		hi = min(hi, top)
 	}
 	return max(min(v, hi), min(p.WindowFloor, hi))
+}
+
+// hold keeps the window where it is once latency no longer allows growth: the
+// climb starts anew from here when it does.
+func (w *window) hold(p *Params, top Milli) {
+	if !w.Calm && (w.Grown > latencyPlateau || w.Grown > 0 && !w.ByLatency) {
+		w.Base, w.Grown, w.ByLatency = w.value(p, top), latencyPlateau, true
+	}
 }
 
 // success grows the window in slow start.
@@ -129,15 +144,18 @@ func (w *window) refused(p *Params, now Nanos, top Milli, inflight, accepted int
 	return before, after, reason
 }
 
-// slowed makes the cut of a latency ratio over the baseline: the window goes
-// to what is in flight over the square root of the ratio, as Little's law
-// would have it between a queue that grows with load and none at all.
-func (w *window) slowed(p *Params, now Nanos, top Milli, inflight int64, ratio PPM) (before, after Milli) {
+// slowed makes the cut of a latency ratio over the baseline. By Little's law
+// what is in flight over the ratio is what keeps the provider as busy as it is
+// now without making anything wait.
+// The first cut of a series goes to the most that got done since the last cut
+// instead: a provider that slows under load gets less done past its best point
+// than at it.
+func (w *window) slowed(p *Params, now Nanos, top Milli, inflight int64, ratio PPM, peak Milli) (before, after Milli) {
 	before = w.value(p, top)
 	level := min(before, Milli(inflight)*1000)
-	root := int64(isqrt(uint64(ratio) * uint64(One))) // √ratio in ppm
-	share := max(PPM(mulDiv(int64(One), int64(One), max(root, int64(One)))), p.LatencyCutFloor)
-	after = max(Milli(scale(int64(level), share)), p.WindowFloor)
+	share := max(PPM(mulDiv(int64(One), int64(One), int64(max(ratio, One)))), p.LatencyCutFloor)
+	now1 := Milli(scale(int64(level), share))
+	after = max(now1, (now1+min(peak, level-level/20))/2, p.WindowFloor)
 	after = min(after, before)
 	w.cut(after, now, true)
 	return before, after
