@@ -52,15 +52,16 @@ func decision(d *controller.Decision, began time.Time) report.Decision {
 	if d.Before == d.After {
 		return out
 	}
-	switch model.Rule(d.Rule) {
-	case model.RuleWeight:
-		out.Change = fmt.Sprintf("%.2f → %.2f", share64(d.Before), share64(d.After))
-	case model.RuleWindowCut, model.RuleLatencyCut:
-		out.Change = fmt.Sprintf("%.1f → %.1f", float64(d.Before)/1000, float64(d.After)/1000)
-	default:
-		out.Change = fmt.Sprintf("%d → %d", d.Before, d.After)
+	show := "%.0f → %.0f"
+	before, after := float64(d.Before), float64(d.After)
+	switch rule := model.Rule(d.Rule); {
+	case rule == model.RuleWeight:
+		show = "%.2f → %.2f"
+		before, after = before/float64(model.One), after/float64(model.One)
+	case rule == model.RuleWindowCut || rule == model.RuleLatencyCut:
+		show = "%.1f → %.1f"
+		before, after = before/1000, after/1000
 	}
+	out.Change = fmt.Sprintf(show, before, after)
 	return out
 }
-
-func share64(ppm int64) float64 { return float64(ppm) / float64(model.One) }

@@ -16,6 +16,7 @@ import (
 
 	"weir/cmd/weir/load"
 	"weir/cmd/weir/report"
+	"weir/controller"
 	"weir/events"
 	"weir/events/journal"
 	"weir/model"
@@ -245,6 +246,29 @@ func TestFleetConfig(t *testing.T) {
 	c := fleetConfig(builtin(t))
 	if ch := c.Channels[0]; ch.Provider != "minimax" || ch.Limits.Concurrency != 0 {
 		t.Errorf("channel %+v, want the rules of minimax and hidden limits", ch)
+	}
+}
+
+func TestDecision(t *testing.T) {
+	began := time.Unix(100, 0)
+	at := model.Nanos(began.Add(1500 * time.Millisecond).UnixNano())
+	for _, c := range []struct {
+		in   controller.Decision
+		want report.Decision
+	}{
+		{
+			controller.Decision{At: at, Channel: "c", Rule: "window.cut", Before: 120_500, After: 80_000, Reason: "why"},
+			report.Decision{At: 1.5, Channel: "c", Rule: "window.cut", Change: "120.5 → 80.0", Reason: "why"},
+		},
+		{
+			controller.Decision{At: at, Channel: "c", Rule: "weight.decay", Before: 1_000_000, After: 700_000},
+			report.Decision{At: 1.5, Channel: "c", Rule: "weight.decay", Change: "1.00 → 0.70"},
+		},
+		{controller.Decision{At: at, Agent: "a", Rule: "agent"}, report.Decision{At: 1.5, Channel: "a", Rule: "agent"}},
+	} {
+		if diff := cmp.Diff(c.want, decision(&c.in, began)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.in.Rule, diff)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -130,7 +131,7 @@ func count(n int64) string { return fmt.Sprint(n) }
 
 func number(v float64, unit string) string {
 	switch {
-	case v != v: // NaN
+	case math.IsNaN(v):
 		return "-"
 	case v == float64(int64(v)):
 		return fmt.Sprintf("%.0f%s", v, unit)

@@ -100,7 +100,7 @@ func (a *answer) fault() string {
 	}
 	if len(a.Error) == 0 || bytes.Equal(a.Error, []byte("null")) {
 		if a.Type == "error" || len(a.Choices) == 0 && len(a.Code) > 0 {
-			return cmpCode(scalar(a.Code), "error")
+			return firstCode(scalar(a.Code), "error")
 		}
 		return ""
 	}
@@ -110,17 +110,17 @@ func (a *answer) fault() string {
 		Name string          `json:"status"`
 	}
 	if json.Unmarshal(a.Error, &e) != nil {
-		return cmpCode(scalar(a.Error), "error")
+		return firstCode(scalar(a.Error), "error")
 	}
 	code := scalar(e.Code)
 	if n, err := strconv.Atoi(code); err == nil && n < 1000 {
 		code = "" // an HTTP status says less than a name
 	}
-	return cmpCode(code, e.Name, e.Type, scalar(e.Code), "error")
+	return firstCode(code, e.Name, e.Type, scalar(e.Code), "error")
 }
 
-// cmpCode returns the first text there is, shortened.
-func cmpCode(texts ...string) string {
+// firstCode returns the first text there is, shortened.
+func firstCode(texts ...string) string {
 	for _, t := range texts {
 		if t != "" {
 			return t[:min(len(t), 40)]
