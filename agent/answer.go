@@ -186,9 +186,16 @@ func (a *attempt) failed(e *FailedError) *dialect.Fault {
 }
 
 // verbatim reports whether the client should see the provider's refusal
-// itself: its own mistake is told best by who found it.
+// itself: its own mistake is told best by who found it, and where Weir only
+// observes it stays out of the way.
 func (a *attempt) verbatim() bool {
-	return a.resp != nil && a.resp.StatusCode >= 400 && a.outcome.Class == model.ClassInvalid
+	switch {
+	case a.resp == nil || a.end == nil:
+		return false
+	case a.resp.StatusCode >= 400 && a.outcome.Class == model.ClassInvalid:
+		return true
+	}
+	return a.observed()
 }
 
 // response is the answer with the attempt as its body.
@@ -197,7 +204,9 @@ func (a *attempt) response() *http.Response {
 	a.x.tell(h)
 	r := a.x.whole(a.resp.StatusCode, h, a.out)
 	if !a.exposed {
-		h.Set("X-Should-Retry", "false")
+		if !a.observed() {
+			h.Set("X-Should-Retry", "false")
+		}
 		return r
 	}
 	r.Body = a

@@ -151,11 +151,13 @@ func (a *attempt) hold() {
 		}
 		switch {
 		case a.end != nil:
-		case a.judge.Failed():
+		case a.judge.Failed() && !a.observed():
 			v, _ := a.judge.Failure(time.Now())
 			a.judged(v, nil)
 			return
-		case a.x.body.Stream && (a.judge.Content() || a.judge.Terminal()), held > most && a.resp.StatusCode < 300:
+		case a.judge.Failed(),
+			a.x.body.Stream && (a.judge.Content() || a.judge.Terminal()),
+			held > most && (a.resp.StatusCode < 300 || a.observed()):
 			a.expose()
 			return
 		case held > most: // of a refusal that is enough
@@ -163,6 +165,19 @@ func (a *attempt) hold() {
 			return
 		}
 	}
+}
+
+// observed reports whether nothing that happens on the channel binds: then the
+// client gets what the provider says, as it says it.
+func (a *attempt) observed() bool {
+	var v model.GateView
+	a.x.transport.client.View(&v)
+	for i := range v.Channels {
+		if v.Channels[i].Channel == a.permit.Channel {
+			return v.Channels[i].Mode == model.ModeObserve
+		}
+	}
+	return false
 }
 
 // expose gives the answer to the client.
@@ -181,7 +196,7 @@ func (a *attempt) judged(v classify.Verdict, err error) {
 		a.blame(&v)
 	}
 	o := model.Outcome{
-		Class: v.Class, Code: v.Code, Dimension: v.Dimension, RetryAfter: v.RetryAfter, Hints: v.Hints, Rule: v.Rule,
+		Class: v.Class, Code: v.Code, Dimension: v.Dimension, Scope: model.Scope(v.Scope), RetryAfter: v.RetryAfter, Hints: v.Hints, Rule: v.Rule,
 		In: v.Usage.In, Cached: v.Usage.Cached, Out: v.Usage.Out, UsageKnown: v.Usage.Known, Exposed: a.exposed,
 	}
 	if a.resp != nil {

@@ -28,6 +28,8 @@ type Client struct {
 	replies []model.Reply
 	armed   model.Nanos // when the loop wakes by itself
 
+	report model.Attempts // the loop's own
+
 	wake chan struct{} // armed moved forward
 	left chan struct{} // the last report was built
 	stop context.CancelFunc

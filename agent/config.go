@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/VictoriaMetrics/metrics"
 
@@ -109,36 +110,32 @@ func (c Config) gate(boot uint64) model.GateConfig {
 	}
 }
 
-// reachable returns a fleet's configuration without the channels that the
-// agent has no upstream for.
+// reachable returns a copy of a fleet's configuration in its normal form, and
+// without the channels that the agent has no upstream for.
 func (c Config) reachable(fleet *model.Config) *model.Config {
-	if len(c.Upstreams) == 0 {
-		return fleet
-	}
 	out := *fleet
+	out.Groups, out.Tenants = slices.Clone(fleet.Groups), slices.Clone(fleet.Tenants)
 	out.Channels = nil
 	for _, ch := range fleet.Channels {
-		if _, ok := c.Upstreams[ch.Name]; ok {
+		if c.reaches(ch.Name) {
+			ch.Groups = slices.Clone(ch.Groups)
 			out.Channels = append(out.Channels, ch)
 		}
 	}
-	out.Routes = make([]model.RouteConfig, len(fleet.Routes))
-	for i, r := range fleet.Routes {
-		out.Routes[i] = r
-		out.Routes[i].Tiers = make([]model.TierConfig, len(r.Tiers))
-		for j, t := range r.Tiers {
-			out.Routes[i].Tiers[j] = t
-			out.Routes[i].Tiers[j].Channels = c.reachableOf(t.Channels)
+	out.Routes = slices.Clone(fleet.Routes)
+	for i := range out.Routes {
+		r := &out.Routes[i]
+		r.Tiers = slices.Clone(r.Tiers)
+		for j := range r.Tiers {
+			t := &r.Tiers[j]
+			t.Channels = slices.DeleteFunc(slices.Clone(t.Channels), func(w model.WeightedChannel) bool { return !c.reaches(w.Channel) })
 		}
 	}
+	out.Normalize()
 	return &out
 }
 
-func (c Config) reachableOf(in []model.WeightedChannel) (out []model.WeightedChannel) {
-	for _, ch := range in {
-		if _, ok := c.Upstreams[ch.Channel]; ok {
-			out = append(out, ch)
-		}
-	}
-	return out
+func (c Config) reaches(channel string) bool {
+	_, ok := c.Upstreams[channel]
+	return ok || len(c.Upstreams) == 0
 }

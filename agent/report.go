@@ -65,20 +65,19 @@ func (c *Client) turnOnce(last *model.Nanos) model.Nanos {
 			c.mu.Unlock()
 			return sleep
 		}
-		var r model.Attempts
-		c.gate.Report(now, &r)
+		c.gate.Report(now, &c.report)
 		c.mu.Unlock()
 		*last = now
-		if len(r.Attempts) >= fullReport {
+		if len(c.report.Attempts) >= fullReport {
 			*last -= crowdedPace
 		}
-		c.spoolReport(&r)
+		c.spoolReport(&c.report, now)
 	}
 }
 
-func (c *Client) spoolReport(r *model.Attempts) {
+func (c *Client) spoolReport(r *model.Attempts, now model.Nanos) {
 	if c.cfg.Writer != nil {
-		if err := c.spool.push(r); err != nil {
+		if err := c.spool.push(r, c.instant(now)); err != nil {
 			c.cfg.Log.Error("summing up reports failed", "err", err)
 		}
 	}
@@ -96,12 +95,12 @@ func (c *Client) leave() {
 	}
 }
 
-// summarize makes one summary of reports.
-func (c *Client) summarize(reports []*model.Attempts) *model.Summary {
+// summarize makes one summary of reports and earlier summaries.
+func (c *Client) summarize(facts []model.Fact) *model.Summary {
 	var s model.Summary
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.gate.Summarize(reports, &s)
+	c.gate.Summarize(facts, &s)
 	return &s
 }
 
@@ -109,11 +108,16 @@ func (c *Client) summarize(reports []*model.Attempts) *model.Summary {
 func (c *Client) send(ctx context.Context) {
 	backoff := firstBackoff
 	for {
-		data := c.spool.next(ctx)
-		if data == nil {
+		data, err := c.spool.next(ctx)
+		if ctx.Err() != nil {
 			return
 		}
-		err := c.write(ctx, data)
+		if err != nil {
+			c.cfg.Log.Error("a spooled report is lost", "err", err)
+			c.spool.sent(true)
+			continue
+		}
+		err = c.write(ctx, data)
 		switch {
 		case err == nil:
 			if backoff > firstBackoff {

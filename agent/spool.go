@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"weir/events"
 	"weir/model"
@@ -15,25 +16,36 @@ import (
 // is, since the log may hold it already.
 type spool struct {
 	limit int // bytes
-	sum   func([]*model.Attempts) *model.Summary
+	sum   func([]model.Fact) *model.Summary
 
 	mu      sync.Mutex
-	queue   [][]byte
+	queue   []spooled
 	bytes   int
 	sending bool          // queue[0] is on its way
-	summed  uint64        // reports that became part of a summary
+	summed  uint64        // entries that became part of a summary
 	ready   chan struct{} // there may be one to send
 	empty   chan struct{} // closed while nothing waits
 }
 
-func newSpool(limit int, sum func([]*model.Attempts) *model.Summary) *spool {
+// spooled is one encoded report or summary.
+type spooled struct {
+	data []byte
+	// at is when it was built.
+	at time.Time
+}
+
+// fresh is how old a report may be when it is sent without its ages being
+// raised: less than the ages' worth to the fold.
+const fresh = 20 * time.Millisecond
+
+func newSpool(limit int, sum func([]model.Fact) *model.Summary) *spool {
 	s := &spool{limit: limit, sum: sum, ready: make(chan struct{}, 1), empty: make(chan struct{})}
 	close(s.empty)
 	return s
 }
 
-// push adds one report.
-func (s *spool) push(r *model.Attempts) error {
+// push adds one report that was built at the given time.
+func (s *spool) push(r *model.Attempts, at time.Time) error {
 	data := events.Encode(nil, r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,110 +56,82 @@ func (s *spool) push(r *model.Attempts) error {
 	if len(s.queue) == 0 {
 		s.empty = make(chan struct{})
 	}
-	s.queue = append(s.queue, data)
+	s.queue = append(s.queue, spooled{data, at})
 	s.bytes += len(data)
-	s.signal()
-	return err
-}
-
-func (s *spool) signal() {
 	select {
 	case s.ready <- struct{}{}:
 	default:
 	}
+	return err
 }
 
-// compress makes one summary of all reports that wait. s.mu is held.
+// compress makes one summary of all that waits. s.mu is held.
 func (s *spool) compress() error {
 	keep := 0
 	if s.sending {
 		keep = 1
 	}
 	waiting := s.queue[keep:]
-	var total *model.Summary
-	var reports []*model.Attempts
-	for _, data := range waiting {
-		f, err := events.Decode(data)
-		if err != nil {
-			return fmt.Errorf("decode spooled report: %w", err)
-		}
-		switch f := f.(type) {
-		case *model.Attempts:
-			reports = append(reports, f)
-		case *model.Summary: // an earlier one, always the first
-			total = f
-		}
-	}
-	if len(reports) == 0 {
+	if len(waiting) < 2 {
 		return nil
 	}
-	s.summed += uint64(len(reports))
-	data := events.Encode(nil, join(total, s.sum(reports)))
+	facts := make([]model.Fact, len(waiting))
+	for i := range waiting {
+		var err error
+		if facts[i], err = events.Decode(waiting[i].data); err != nil {
+			return fmt.Errorf("decode spooled report: %w", err)
+		}
+	}
+	s.summed += uint64(len(waiting))
+	data := events.Encode(nil, s.sum(facts))
 	clear(waiting)
-	s.queue = append(s.queue[:keep], data)
+	s.queue = append(s.queue[:keep], spooled{data: data})
 	s.bytes = 0
-	for _, d := range s.queue {
-		s.bytes += len(d)
+	for i := range s.queue {
+		s.bytes += len(s.queue[i].data)
 	}
 	return nil
 }
 
-// join adds the summary b to the one before it; a may be nil.
-func join(a, b *model.Summary) *model.Summary {
-	if a == nil {
-		return b
-	}
-	b.Seq, b.Base, b.Span = a.Seq, a.Base, a.Span+b.Span
-	for _, old := range a.Counts {
-		b.Counts = addCount(b.Counts, old)
-	}
-	for _, old := range a.Pools {
-		if !hasPool(b.Pools, old.Pool) {
-			b.Pools = append(b.Pools, old)
-		}
-	}
-	return b
-}
-
-func addCount(counts []model.SummaryCount, n model.SummaryCount) []model.SummaryCount {
-	for i := range counts {
-		if c := &counts[i]; c.Channel == n.Channel && c.Class == n.Class {
-			c.Attempts += n.Attempts
-			c.In += n.In
-			c.Out += n.Out
-			return counts
-		}
-	}
-	return append(counts, n)
-}
-
-func hasPool(pools []model.PoolReport, name string) bool {
-	for i := range pools {
-		if pools[i].Pool == name {
-			return true
-		}
-	}
-	return false
-}
-
 // next waits for the oldest report and marks it as on its way; nil when ctx
 // ended first.
-func (s *spool) next(ctx context.Context) []byte {
+func (s *spool) next(ctx context.Context) ([]byte, error) {
 	for {
 		s.mu.Lock()
 		if len(s.queue) > 0 {
-			s.sending = true
-			data := s.queue[0]
-			s.mu.Unlock()
-			return data
+			defer s.mu.Unlock()
+			return s.start(time.Now())
 		}
 		s.mu.Unlock()
 		select {
 		case <-s.ready:
 		case <-ctx.Done():
-			return nil
+			return nil, ctx.Err()
 		}
 	}
+}
+
+// start marks the oldest report as on its way. The time it lay here is added
+// to the ages in it once: from then on its bytes stay what they are. s.mu is
+// held.
+func (s *spool) start(now time.Time) ([]byte, error) {
+	head := &s.queue[0]
+	if s.sending || head.at.IsZero() || now.Sub(head.at) <= fresh {
+		s.sending = true
+		return head.data, nil
+	}
+	f, err := events.Decode(head.data)
+	if err != nil {
+		return nil, fmt.Errorf("decode spooled report: %w", err)
+	}
+	if r, ok := f.(*model.Attempts); ok {
+		r.Older(model.Nanos(now.Sub(head.at)))
+		data := events.Encode(nil, r)
+		s.bytes += len(data) - len(head.data)
+		head.data = data
+	}
+	s.sending = true
+	return head.data, nil
 }
 
 // sent settles the report on its way: acknowledged drops it, otherwise it is
@@ -159,8 +143,8 @@ func (s *spool) sent(acknowledged bool) {
 		return
 	}
 	s.sending = false
-	s.bytes -= len(s.queue[0])
-	s.queue[0] = nil
+	s.bytes -= len(s.queue[0].data)
+	s.queue[0] = spooled{}
 	if s.queue = s.queue[1:]; len(s.queue) == 0 {
 		s.queue = nil
 		close(s.empty)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -57,12 +58,12 @@ type key struct {
 func newTarget(u Upstream) (*target, error) {
 	base, err := url.Parse(u.BaseURL)
 	switch {
-	case err != nil:
-		return nil, fmt.Errorf("parse base_url: %w", err)
+	case err != nil: // its text is left out: a URL may hold a secret
+		return nil, errors.New("base_url is no URL")
 	case base.Scheme != "http" && base.Scheme != "https", base.Host == "":
-		return nil, fmt.Errorf("base_url %q: want http:// or https:// and a host", base.Redacted())
+		return nil, errors.New("base_url: want http:// or https:// and a host")
 	case base.User != nil, base.RawQuery != "", base.Fragment != "":
-		return nil, fmt.Errorf("base_url %q: want neither user, query nor fragment", base.Redacted())
+		return nil, fmt.Errorf("base_url on %s: want neither user, query nor fragment", base.Host)
 	case u.KeyEnv != "" && u.KeyFile != "":
 		return nil, fmt.Errorf("key from both %s and %s: want one", u.KeyEnv, u.KeyFile)
 	}
