@@ -37,6 +37,7 @@ type Loop struct {
 	telling telling
 	looking looking
 	faults  faults
+	usage   usage
 
 	asked   chan func()   // what other goroutines want to see
 	waiters []waiter      // for a record to be folded
@@ -59,6 +60,7 @@ func New(o Options) (*Loop, error) {
 		done:    make(chan struct{}),
 	}
 	l.meters = newMeters(o.Metrics)
+	o.Metrics.RegisterMetricsWriter(l.expose)
 	l.reading.stop = func() {}
 	l.storing.results = make(chan error, 1)
 	l.leading.results = make(chan appended, 1)

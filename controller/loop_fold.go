@@ -51,17 +51,30 @@ func (l *Loop) apply(e events.Entry) {
 	if err != nil {
 		l.unreadable(e, err)
 	}
-	rebases, start := l.fleet.Counters().Rebases, time.Now()
+	before, start := l.fleet.Counters(), time.Now()
 	l.fleet.Apply(rec, &l.fx)
 	l.reading.appliedAt = time.Now()
 	l.meters.fold.Update(l.reading.appliedAt.Sub(start).Seconds())
 	l.meters.folded.Inc()
-	if _, ok := rec.Fact.(*model.Rebase); ok && l.fleet.Counters().Rebases > rebases {
-		l.position.Owed, l.reading.unseen = "", 0
-	}
+	l.noted(rec.Fact, before, l.fleet.Counters())
 	l.position.Seq, l.position.Time, l.position.CRC = e.Seq, e.Time, store.Checksum(e.Data)
 	l.reading.next, l.reading.pause = e.Seq+1, backoff{}
 	l.storing.changed(l.reading.appliedAt)
+}
+
+// noted sees to what a fact means beyond the fold, if the fold took it.
+func (l *Loop) noted(f model.Fact, before, after model.Counters) {
+	switch f := f.(type) {
+	case *model.Rebase:
+		if after.Rebases > before.Rebases {
+			l.position.Owed, l.reading.unseen = "", 0
+		}
+	case *model.Attempts:
+		if after.Attempts > before.Attempts {
+			config, _ := l.fleet.Config()
+			l.usage.count(config, f)
+		}
+	}
 }
 
 // unreadable counts an entry that is no fact, and logs the first and then
