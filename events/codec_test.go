@@ -4,11 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
-	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,10 +15,6 @@ import (
 	"weir/events"
 	"weir/model"
 )
-
-// rewrite makes TestFrozen write the bytes it compares with. Bytes of a
-// released version never change: the flag is for kinds that are new.
-var rewrite = flag.Bool("rewrite-frozen", false, "write the frozen bytes instead of comparing with them")
 
 // outputs holds one value of every output as encode, decode and value.
 func outputs() map[string]any {
@@ -67,39 +59,6 @@ func allSamples() map[string]any {
 		all[name] = f
 	}
 	return all
-}
-
-// TestFrozen holds the bytes of version 1: they decode to the values they were
-// made from, and those values still give the same bytes.
-func TestFrozen(t *testing.T) {
-	all := allSamples()
-	files, err := filepath.Glob("testdata/frozen/v1/*.bin")
-	if err != nil || len(files) != len(all) && !*rewrite {
-		t.Fatalf("%d frozen files, %d samples, error %v", len(files), len(all), err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		file := filepath.Join("testdata/frozen/v1", name+".bin")
-		if *rewrite {
-			if err := os.WriteFile(file, encodeAny(name, all[name]), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := decodeAny(name, data)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if diff := cmp.Diff(all[name], got); diff != "" {
-			t.Errorf("%s: frozen bytes mean something else now (-want +got):\n%s", name, diff)
-		}
-		if again := encodeAny(name, all[name]); !bytes.Equal(again, data) {
-			t.Errorf("%s: encoding changed:\n was %x\n now %x", name, data, again)
-		}
-	}
 }
 
 // TestSamplesAreFull wants every field of every type to be set in some sample,
@@ -573,56 +532,4 @@ func FuzzOutput(f *testing.F) {
 			}
 		}
 	})
-}
-
-func BenchmarkEncode(b *testing.B) {
-	a := typical(100)
-	buf := make([]byte, 0, 16<<10)
-	for b.Loop() {
-		events.Encode(buf, a)
-	}
-	perAttempt(b, len(events.Encode(nil, a)))
-}
-
-func BenchmarkDecode(b *testing.B) {
-	data := events.Encode(nil, typical(100))
-	d := events.NewDecoder()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := d.Decode(data); err != nil {
-			b.Fatal(err)
-		}
-	}
-	perAttempt(b, len(data))
-}
-
-func BenchmarkEncodeJSON(b *testing.B) {
-	a := typical(100)
-	data, err := json.Marshal(a)
-	for b.Loop() {
-		if _, err = json.Marshal(a); err != nil {
-			b.Fatal(err)
-		}
-	}
-	perAttempt(b, len(data))
-}
-
-func BenchmarkDecodeJSON(b *testing.B) {
-	data, err := json.Marshal(typical(100))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		var a model.Attempts
-		if err := json.Unmarshal(data, &a); err != nil {
-			b.Fatal(err)
-		}
-	}
-	perAttempt(b, len(data))
-}
-
-func perAttempt(b *testing.B, size int) {
-	b.ReportMetric(float64(size)/100, "B/attempt")
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/attempt")
 }
