@@ -185,8 +185,9 @@ func (f *Fleet) reboot(m *member, boot uint64, fx *Effects) {
 // release drops an agent's leases and the probes it has.
 func (f *Fleet) release(agent string) {
 	for _, c := range f.channels {
-		c.advance(f.now)
-		if c.drop(agent) {
+		if _, ok := searchLease(c.leases, agent); ok {
+			c.advance(f.now)
+			c.drop(agent)
 			c.observe(f.par())
 			f.want(c)
 		}

@@ -144,16 +144,13 @@ func (c *channel) lease(agent string) *lease {
 	return &c.leases[i]
 }
 
-// drop forgets the lease of agent, and reports whether there was one.
-func (c *channel) drop(agent string) bool {
-	i, ok := searchLease(c.leases, agent)
-	if !ok {
-		return false
+// drop forgets the lease of agent.
+func (c *channel) drop(agent string) {
+	if i, ok := searchLease(c.leases, agent); ok {
+		c.count(&c.leases[i], -1)
+		c.leases = slices.Delete(c.leases, i, i+1)
+		c.wants, c.urgent = true, true
 	}
-	c.count(&c.leases[i], -1)
-	c.leases = slices.Delete(c.leases, i, i+1)
-	c.wants, c.urgent = true, true
-	return true
 }
 
 // count adds (sign 1) or takes (−1) a lease's report to the sums.
