@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"slices"
 	"time"
+
+	"weir/sim/strict"
 )
 
 // Compress returns the same script played in another total time: the instants
@@ -15,7 +17,7 @@ import (
 // is not changed.
 func (i *Incident) Compress(to time.Duration) *Incident {
 	scale := func(d time.Duration) time.Duration {
-		return min(maxSpan, time.Duration(Scale(int64(d), int64(to), int64(i.Duration))))
+		return min(strict.MaxSpan, time.Duration(Scale(int64(d), int64(to), int64(i.Duration))))
 	}
 	out := *i
 	out.Duration = to

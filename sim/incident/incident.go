@@ -1,9 +1,13 @@
 package incident
 
-import "time"
+import (
+	"time"
+
+	"weir/sim/strict"
+)
 
 // PPM is one, in parts per million: ratios are stored as integers of this unit.
-const PPM = 1_000_000
+const PPM = strict.PPM
 
 // Unlimited is the value of a limit that the file does not set. A limit of 0
 // is different: it lets nothing through.

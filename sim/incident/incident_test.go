@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"weir/sim/strict"
 )
 
 // world is an incident that uses every key there is.
@@ -220,7 +222,7 @@ func TestFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = Parse("f", strings.NewReader(string(text)))
-			var faults *ParseError
+			var faults *strict.ParseError
 			if !errors.As(err, &faults) {
 				t.Fatalf("got %v, want a ParseError", err)
 			}
@@ -241,7 +243,7 @@ func TestParseBoundsItsInput(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":     "",
 		"scalar":    "hello",
-		"huge":      "name: " + strings.Repeat("x", maxFile),
+		"huge":      "name: " + strings.Repeat("x", strict.MaxFile),
 		"deep flow": strings.Repeat("[", 5000),
 		"deep list": strings.Repeat("- ", 5000) + "x",
 		"two docs":  world + "\n---\n" + world,
@@ -254,11 +256,11 @@ func TestParseBoundsItsInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse("f", strings.NewReader(text))
-			var faults *ParseError
+			var faults *strict.ParseError
 			if !errors.As(err, &faults) {
 				t.Fatalf("got %v, want a ParseError", err)
 			}
-			if n := len(faults.Faults); n == 0 || n > maxFaults+1 {
+			if n := len(faults.Faults); n == 0 || n > strict.MaxFaults+1 {
 				t.Errorf("got %d faults", n)
 			}
 			for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -324,7 +326,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("a: [b, {c: d}]")
 	f.Fuzz(func(t *testing.T, text string) {
 		inc, err := Parse("f", strings.NewReader(text))
-		var faults *ParseError
+		var faults *strict.ParseError
 		if (inc == nil) != (err != nil) || err != nil && !errors.As(err, &faults) {
 			t.Fatalf("incident %v, error %v", inc != nil, err)
 		}

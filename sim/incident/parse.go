@@ -2,264 +2,213 @@ package incident
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+
+	"weir/sim/strict"
 )
 
-// maxFile bounds an incident file; traces are files of their own.
-const maxFile = 1 << 20
+// Bounds that keep every later computation far from overflow. They are wider
+// than any provider or fleet.
+const (
+	maxCount  = 1_000_000
+	maxTokens = 100_000_000 // a burst of this many still fits the bucket's integer
+	maxRatio  = 1000 * PPM
+	// maxWorkloads keeps a workload's index within ten bits of a request number.
+	maxWorkloads = 1000
+)
+
+// reader reads an incident's tree.
+type reader struct {
+	*strict.Reader
+	// moved holds the addresses of the numbers that were set since the last
+	// reset, so that a change knows what it moves.
+	moved map[*int64]bool
+}
 
 // Parse reads an incident. name stands for the file in messages. The error is
-// a *ParseError with every fault found, or what reading r gave.
-func Parse(name string, r io.Reader) (*Incident, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+// a *strict.ParseError with every fault found, or what reading in gave.
+func Parse(name string, in io.Reader) (*Incident, error) {
+	doc, body, err := strict.Document(name, in)
 	if err != nil {
-		return nil, fmt.Errorf("read incident %s: %w", name, err)
+		return nil, err
 	}
-	rd := &reader{faultList: faultList{name: name}}
-	if len(data) > maxFile {
-		rd.add(1, 1, "file is larger than %d bytes", maxFile)
-		return nil, rd.err()
+	r := &reader{Reader: doc}
+	r.OnNumber = func(n *int64) {
+		if r.moved != nil {
+			r.moved[n] = true
+		}
 	}
-	body := rd.syntax(data)
-	if body == nil {
-		return nil, rd.err()
-	}
-	inc := rd.incident(body)
-	rd.check(inc, body)
-	if err := rd.err(); err != nil {
+	inc := r.incident(body)
+	r.check(inc, body)
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	return inc, nil
 }
 
-// syntax parses YAML and returns the one document's body; nil after a fault.
-func (r *reader) syntax(data []byte) (body ast.Node) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.add(1, 1, "not readable as YAML: %v", p)
-			body = nil
-		}
-	}()
-	if depth := nesting(data); depth > maxNesting {
-		r.add(1, 1, "nested %d deep, at most %d is allowed", depth, maxNesting)
-		return nil
-	}
-	file, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		r.syntaxFault(err)
-		return nil
-	}
-	docs := slices.DeleteFunc(slices.Clone(file.Docs), func(d *ast.DocumentNode) bool { return d.Body == nil })
-	if len(docs) != 1 {
-		r.add(1, 1, "must hold one YAML document, holds %d", len(docs))
-		return nil
-	}
-	return docs[0].Body
-}
-
-// maxNesting bounds recursion of the YAML parser on hostile input; a real
-// incident nests eight deep.
-const maxNesting = 100
-
-// nesting is an upper bound of the depth of flow brackets and block indents.
-func nesting(data []byte) int {
-	deepest, open, indent, atStart := 0, 0, 0, true
-	for _, c := range data {
-		switch {
-		case c == '\n':
-			atStart, indent = true, 0
-		case atStart && (c == ' ' || c == '-' || c == '?' || c == ':'):
-			indent++
-		case c == '[' || c == '{':
-			open++
-		case (c == ']' || c == '}') && open > 0:
-			open--
-		}
-		if c != '\n' && c != ' ' && c != '-' && c != '?' && c != ':' {
-			atStart = false
-		}
-		deepest = max(deepest, open, indent/2)
-	}
-	return deepest
-}
-
-func (r *reader) syntaxFault(err error) {
-	var at yaml.Error
-	if errors.As(err, &at) && at.GetToken() != nil && at.GetToken().Position != nil {
-		p := at.GetToken().Position
-		r.add(p.Line, p.Column, "not valid YAML: %s", at.GetMessage())
-		return
-	}
-	r.add(1, 1, "not valid YAML: %v", err)
-}
-
 func (r *reader) incident(body ast.Node) *Incident {
 	inc := &Incident{}
-	f := r.mapping(body, "")
+	f := r.Mapping(body, "")
 	if f == nil {
 		return inc
 	}
-	f.name("name", &inc.Name)
-	f.text("about", &inc.About)
-	f.span("duration", &inc.Duration, time.Millisecond)
+	f.Name("name", &inc.Name)
+	f.Text("about", &inc.About)
+	f.Span("duration", &inc.Duration, time.Millisecond)
 	for _, key := range []string{"name", "duration", "fleet", "channels", "routes", "providers", "workload"} {
-		f.need(key)
+		f.Need(key)
 	}
-	if c := f.child("fleet"); c != nil {
+	if c := f.Child("fleet"); c != nil {
 		inc.Fleet = r.fleet(c)
 	}
-	f.list("groups", func(n ast.Node, path string) { inc.Groups = append(inc.Groups, r.group(n, path)) })
-	f.list("channels", func(n ast.Node, path string) { inc.Channels = append(inc.Channels, r.channel(n, path)) })
-	f.list("routes", func(n ast.Node, path string) { inc.Routes = append(inc.Routes, r.route(n, path)) })
-	f.list("providers", func(n ast.Node, path string) { inc.Providers = append(inc.Providers, r.provider(n, path)) })
-	f.list("workload", func(n ast.Node, path string) {
+	f.List("groups", func(n ast.Node, path string) { inc.Groups = append(inc.Groups, r.group(n, path)) })
+	f.List("channels", func(n ast.Node, path string) { inc.Channels = append(inc.Channels, r.channel(n, path)) })
+	f.List("routes", func(n ast.Node, path string) { inc.Routes = append(inc.Routes, r.route(n, path)) })
+	f.List("providers", func(n ast.Node, path string) { inc.Providers = append(inc.Providers, r.provider(n, path)) })
+	f.List("workload", func(n ast.Node, path string) {
 		inc.Workloads = append(inc.Workloads, r.workload(n, path, inc.Duration))
 	})
 	if len(inc.Workloads) > maxWorkloads {
-		r.fault(f.get("workload"), "workload: has %d entries, at most %d are allowed", len(inc.Workloads), maxWorkloads)
+		r.Fault(f.Get("workload"), "workload: has %d entries, at most %d are allowed", len(inc.Workloads), maxWorkloads)
 	}
-	f.done()
+	f.Done()
 	return inc
 }
 
-func (r *reader) fleet(f *fields) Fleet {
+func (r *reader) fleet(f *strict.Fields) Fleet {
 	fleet := Fleet{Agents: 1}
 	agents := int64(1)
-	f.need("agents")
-	f.count("agents", &agents, 1, maxList)
+	f.Need("agents")
+	f.Count("agents", &agents, 1, strict.MaxList)
 	fleet.Agents = int(agents)
-	if b := f.child("bus"); b != nil {
-		b.span("delay", &fleet.Bus.Delay, 0)
-		b.span("jitter", &fleet.Bus.Jitter, 0)
-		b.ratio("loss", &fleet.Bus.Loss, 0, PPM)
-		b.done()
+	if b := f.Child("bus"); b != nil {
+		b.Span("delay", &fleet.Bus.Delay, 0)
+		b.Span("jitter", &fleet.Bus.Jitter, 0)
+		b.Ratio("loss", &fleet.Bus.Loss, 0, PPM)
+		b.Done()
 	}
-	f.list("changes", func(n ast.Node, path string) {
+	f.List("changes", func(n ast.Node, path string) {
 		if c, ok := r.fleetChange(n, path); ok {
 			fleet.Changes = append(fleet.Changes, c)
 		}
 	})
-	f.done()
+	f.Done()
 	slices.SortStableFunc(fleet.Changes, func(a, b FleetChange) int { return cmp.Compare(a.At, b.At) })
 	return fleet
 }
 
 func (r *reader) fleetChange(n ast.Node, path string) (c FleetChange, ok bool) {
-	f := r.mapping(n, path)
+	f := r.Mapping(n, path)
 	if f == nil {
 		return c, false
 	}
-	f.need("at")
-	f.span("at", &c.At, 0)
-	if f.need("kind") {
-		choose(f, "kind", &c.Kind, ControllerDown, AgentCount, Partition, AgentCrash)
+	f.Need("at")
+	f.Span("at", &c.At, 0)
+	if f.Need("kind") {
+		strict.Choose(f, "kind", &c.Kind, ControllerDown, AgentCount, Partition, AgentCrash)
 	}
 	switch c.Kind {
 	case ControllerDown:
-		f.need("for")
-		f.span("for", &c.For, time.Nanosecond)
+		f.Need("for")
+		f.Span("for", &c.For, time.Nanosecond)
 	case AgentCount:
 		count := int64(0)
-		f.need("count")
-		f.count("count", &count, 1, maxList)
+		f.Need("count")
+		f.Count("count", &count, 1, strict.MaxList)
 		c.Count = int(count)
 	case Partition:
-		f.need("for")
-		f.span("for", &c.For, time.Nanosecond)
-		c.Agents = f.agents()
+		f.Need("for")
+		f.Span("for", &c.For, time.Nanosecond)
+		c.Agents = r.agents(f)
 	case AgentCrash:
-		f.span("for", &c.For, 0)
-		c.Agents = f.agents()
+		f.Span("for", &c.For, 0)
+		c.Agents = r.agents(f)
 	default:
 		return c, false
 	}
-	f.done()
+	f.Done()
 	return c, true
 }
 
-func (f *fields) agents() []int {
+func (r *reader) agents(f *strict.Fields) []int {
 	var out []int
-	f.need("agents")
-	f.list("agents", func(n ast.Node, path string) {
-		if v, ok := f.r.count(n, path, 0, maxList); ok {
+	f.Need("agents")
+	f.List("agents", func(n ast.Node, path string) {
+		if v, ok := r.Count(n, path, 0, strict.MaxList); ok {
 			out = append(out, int(v))
 		}
 	})
 	return out
 }
 
-func (f *fields) limits() Limits {
+func (r *reader) limits(f *strict.Fields) Limits {
 	l := noLimits()
-	c := f.child("limits")
+	c := f.Child("limits")
 	if c == nil {
 		return l
 	}
-	c.count("rpm", &l.RPM, 0, maxTokens)
-	c.count("tpm", &l.TPM, 0, maxTokens)
-	c.count("input_tpm", &l.InputTPM, 0, maxTokens)
-	c.count("output_tpm", &l.OutputTPM, 0, maxTokens)
-	c.count("concurrency", &l.Concurrency, 0, maxCount)
-	c.count("requests_per_day", &l.RequestsPerDay, 0, maxDaily)
-	c.count("tokens_per_day", &l.TokensPerDay, 0, maxDaily)
-	c.done()
+	c.Count("rpm", &l.RPM, 0, maxTokens)
+	c.Count("tpm", &l.TPM, 0, maxTokens)
+	c.Count("input_tpm", &l.InputTPM, 0, maxTokens)
+	c.Count("output_tpm", &l.OutputTPM, 0, maxTokens)
+	c.Count("concurrency", &l.Concurrency, 0, maxCount)
+	c.Count("requests_per_day", &l.RequestsPerDay, 0, maxDaily)
+	c.Count("tokens_per_day", &l.TokensPerDay, 0, maxDaily)
+	c.Done()
 	return l
 }
 
 func (r *reader) group(n ast.Node, path string) (g Group) {
 	g.Limits = noLimits()
-	f := r.mapping(n, path)
+	f := r.Mapping(n, path)
 	if f == nil {
 		return g
 	}
-	f.need("name")
-	f.name("name", &g.Name)
-	g.Limits = f.limits()
-	f.done()
+	f.Need("name")
+	f.Name("name", &g.Name)
+	g.Limits = r.limits(f)
+	f.Done()
 	return g
 }
 
 func (r *reader) channel(n ast.Node, path string) Channel {
 	c := Channel{Limits: noLimits(), Charge: ChargeActual, Loss: LossSafe}
-	f := r.mapping(n, path)
+	f := r.Mapping(n, path)
 	if f == nil {
 		return c
 	}
-	f.need("name")
-	f.name("name", &c.Name)
-	f.need("provider")
-	f.name("provider", &c.Provider)
-	f.list("groups", func(n ast.Node, path string) { c.Groups = append(c.Groups, r.name(n, path)) })
-	c.Limits = f.limits()
-	choose(f, "charge", &c.Charge, ChargeActual, ChargeMaxTokens)
-	choose(f, "on_controller_loss", &c.Loss, LossSafe, LossZero, LossLast)
+	f.Need("name")
+	f.Name("name", &c.Name)
+	f.Need("provider")
+	f.Name("provider", &c.Provider)
+	f.List("groups", func(n ast.Node, path string) { c.Groups = append(c.Groups, r.Name(n, path)) })
+	c.Limits = r.limits(f)
+	strict.Choose(f, "charge", &c.Charge, ChargeActual, ChargeMaxTokens)
+	strict.Choose(f, "on_controller_loss", &c.Loss, LossSafe, LossZero, LossLast)
 	alone := int64(0)
-	f.count("alone", &alone, 0, maxCount)
+	f.Count("alone", &alone, 0, maxCount)
 	c.Alone = int(alone)
-	f.done()
+	f.Done()
 	return c
 }
 
 func (r *reader) route(n ast.Node, path string) (rt Route) {
-	f := r.mapping(n, path)
+	f := r.Mapping(n, path)
 	if f == nil {
 		return rt
 	}
-	f.need("name")
-	f.name("name", &rt.Name)
-	f.need("tiers")
-	f.list("tiers", func(n ast.Node, path string) { rt.Tiers = append(rt.Tiers, r.tier(n, path)) })
-	if f.has("tiers") && len(rt.Tiers) == 0 {
-		r.fault(n, "%s.tiers: needs at least one tier", path)
+	f.Need("name")
+	f.Name("name", &rt.Name)
+	f.Need("tiers")
+	f.List("tiers", func(n ast.Node, path string) { rt.Tiers = append(rt.Tiers, r.tier(n, path)) })
+	if f.Has("tiers") && len(rt.Tiers) == 0 {
+		r.Fault(n, "%s.tiers: needs at least one tier", path)
 	}
-	f.done()
+	f.Done()
 	return rt
 }
 
@@ -267,30 +216,30 @@ func (r *reader) route(n ast.Node, path string) (rt Route) {
 func (r *reader) tier(n ast.Node, path string) (t Tier) {
 	weighted := func(n ast.Node, path string) { t.Channels = append(t.Channels, r.weighted(n, path)) }
 	if _, short := n.(*ast.SequenceNode); short {
-		r.sequence(n, path, weighted)
-	} else if f := r.mapping(n, path); f != nil {
-		f.list("channels", weighted)
-		f.text("capability", &t.Capability)
-		f.text("rule", &t.Rule)
-		f.done()
+		r.Sequence(n, path, weighted)
+	} else if f := r.Mapping(n, path); f != nil {
+		f.List("channels", weighted)
+		f.Text("capability", &t.Capability)
+		f.Text("rule", &t.Rule)
+		f.Done()
 	} else {
 		return t
 	}
 	if (len(t.Channels) == 0) == (t.Rule == "") {
-		r.fault(n, "%s: needs either channels or a rule", path)
+		r.Fault(n, "%s: needs either channels or a rule", path)
 	}
 	return t
 }
 
 func (r *reader) weighted(n ast.Node, path string) Weighted {
 	w := Weighted{Weight: PPM}
-	f := r.mapping(n, path)
+	f := r.Mapping(n, path)
 	if f == nil {
 		return w
 	}
-	f.need("channel")
-	f.name("channel", &w.Channel)
-	f.ratio("weight", &w.Weight, 1, maxRatio)
-	f.done()
+	f.Need("channel")
+	f.Name("channel", &w.Channel)
+	f.Ratio("weight", &w.Weight, 1, maxRatio)
+	f.Done()
 	return w
 }

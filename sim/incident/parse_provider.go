@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"weir/sim/strict"
 )
 
 // maxDaily bounds a day's requests or tokens.
@@ -27,20 +29,20 @@ func newLaw() Law {
 
 func (r *reader) provider(n ast.Node, path string) Provider {
 	p := Provider{Law: newLaw()}
-	f := r.mapping(n, path)
+	f := r.Mapping(n, path)
 	if f == nil {
 		return p
 	}
-	f.need("name")
-	f.name("name", &p.Name)
-	f.law(&p.Law)
-	f.span("day_elapsed", &p.Law.DayElapsed, 0)
+	f.Need("name")
+	f.Name("name", &p.Name)
+	r.law(f, &p.Law)
+	f.Span("day_elapsed", &p.Law.DayElapsed, 0)
 	if p.Law.DayElapsed >= 24*time.Hour {
-		r.fault(f.byKey["day_elapsed"].value, "%s.day_elapsed: must be less than 24h", path)
+		r.Fault(f.Get("day_elapsed"), "%s.day_elapsed: must be less than 24h", path)
 	}
 	var raw []rawChange
-	f.list("changes", func(n ast.Node, path string) { raw = append(raw, r.change(n, path)) })
-	f.done()
+	f.List("changes", func(n ast.Node, path string) { raw = append(raw, r.change(n, path)) })
+	f.Done()
 	p.Changes = r.laws(p.Law, raw)
 	return p
 }
@@ -53,17 +55,17 @@ type rawChange struct {
 }
 
 func (r *reader) change(n ast.Node, path string) (c rawChange) {
-	f := r.mapping(n, path)
+	f := r.Mapping(n, path)
 	if f == nil {
 		return c
 	}
-	f.need("at")
-	f.span("at", &c.at, 0)
-	f.span("over", &c.over, 0)
-	if f.need("set") {
-		c.set, c.path = f.get("set"), path+".set"
+	f.Need("at")
+	f.Span("at", &c.at, 0)
+	f.Span("over", &c.over, 0)
+	if f.Need("set") {
+		c.set, c.path = f.Get("set"), path+".set"
 	}
-	f.done()
+	f.Done()
 	return c
 }
 
@@ -75,15 +77,15 @@ func (r *reader) laws(law Law, raw []rawChange) []Change {
 		if c.set == nil {
 			continue
 		}
-		f := r.mapping(c.set, c.path)
+		f := r.Mapping(c.set, c.path)
 		if f == nil {
 			continue
 		}
 		law.Special = slices.Clone(law.Special)
 		next := &Change{At: c.at, Over: c.over, To: law}
 		r.moved = map[*int64]bool{}
-		f.law(&next.To)
-		f.done()
+		r.law(f, &next.To)
+		f.Done()
 		for i, number := range next.To.Numbers() {
 			if r.moved[number] {
 				next.Moved |= 1 << i
@@ -97,110 +99,110 @@ func (r *reader) laws(law Law, raw []rawChange) []Change {
 }
 
 // law reads every field of a provider that may change.
-func (f *fields) law(l *Law) {
-	f.count("concurrency", &l.Concurrency, 0, maxCount)
-	f.count("queue", &l.Queue, 0, maxCount)
-	f.rate("rpm", &l.RPM)
-	f.rate("tpm", &l.TPM)
-	f.rate("input_tpm", &l.InputTPM)
-	f.rate("output_tpm", &l.OutputTPM)
-	f.daily("requests_per_day", &l.RequestsPerDay)
-	f.daily("tokens_per_day", &l.TokensPerDay)
-	if c := f.child("service"); c != nil {
-		c.span("base", &l.Service.Base, 0)
-		c.count("prefill_tokens_per_s", &l.Service.PrefillPerS, 1, maxTokens)
-		c.count("output_tokens_per_s", &l.Service.OutputPerS, 1, maxTokens)
-		c.ratio("cv", &l.Service.CV, 0, 10*PPM)
-		c.done()
+func (r *reader) law(f *strict.Fields, l *Law) {
+	f.Count("concurrency", &l.Concurrency, 0, maxCount)
+	f.Count("queue", &l.Queue, 0, maxCount)
+	r.rate(f, "rpm", &l.RPM)
+	r.rate(f, "tpm", &l.TPM)
+	r.rate(f, "input_tpm", &l.InputTPM)
+	r.rate(f, "output_tpm", &l.OutputTPM)
+	r.daily(f, "requests_per_day", &l.RequestsPerDay)
+	r.daily(f, "tokens_per_day", &l.TokensPerDay)
+	if c := f.Child("service"); c != nil {
+		c.Span("base", &l.Service.Base, 0)
+		c.Count("prefill_tokens_per_s", &l.Service.PrefillPerS, 1, maxTokens)
+		c.Count("output_tokens_per_s", &l.Service.OutputPerS, 1, maxTokens)
+		c.Ratio("cv", &l.Service.CV, 0, 10*PPM)
+		c.Done()
 	}
-	if c := f.child("slowdown"); c != nil {
-		c.ratio("from", &l.Slowdown.From, 0, PPM)
-		c.ratio("factor", &l.Slowdown.Factor, PPM, maxRatio)
-		c.done()
+	if c := f.Child("slowdown"); c != nil {
+		c.Ratio("from", &l.Slowdown.From, 0, PPM)
+		c.Ratio("factor", &l.Slowdown.Factor, PPM, maxRatio)
+		c.Done()
 	}
-	f.flag("abandoned_work", &l.AbandonedWork)
-	if c := f.child("background"); c != nil {
-		c.count("concurrency", &l.Background, 0, maxCount)
-		c.done()
+	f.Flag("abandoned_work", &l.AbandonedWork)
+	if c := f.Child("background"); c != nil {
+		c.Count("concurrency", &l.Background, 0, maxCount)
+		c.Done()
 	}
-	if c := f.child("noise"); c != nil {
-		c.ratio("error_rate", &l.Noise.ErrorRate, 0, PPM)
-		c.count("status", &l.Noise.Status, 400, 599)
-		c.done()
+	if c := f.Child("noise"); c != nil {
+		c.Ratio("error_rate", &l.Noise.ErrorRate, 0, PPM)
+		c.Count("status", &l.Noise.Status, 400, 599)
+		c.Done()
 	}
-	if c := f.child("refusal"); c != nil {
-		c.refusal(&l.Refusal)
+	if c := f.Child("refusal"); c != nil {
+		r.refusal(c, &l.Refusal)
 	}
-	if c := f.child("refusals"); c != nil {
-		c.special(l)
+	if c := f.Child("refusals"); c != nil {
+		r.special(c, l)
 	}
-	if c := f.child("ban"); c != nil {
-		c.count("refusals", &l.Ban.Refusals, 0, maxList)
-		c.span("in", &l.Ban.In, 0)
-		c.span("for", &l.Ban.For, 0)
-		c.done()
+	if c := f.Child("ban"); c != nil {
+		c.Count("refusals", &l.Ban.Refusals, 0, strict.MaxList)
+		c.Span("in", &l.Ban.In, 0)
+		c.Span("for", &l.Ban.For, 0)
+		c.Done()
 	}
 }
 
 // rate reads a per-minute limit, in full or as one number.
-func (f *fields) rate(key string, rate *Rate) {
-	n := f.get(key)
+func (r *reader) rate(f *strict.Fields, key string, rate *Rate) {
+	n := f.Get(key)
 	if n == nil {
 		return
 	}
-	if _, plain := number(n); plain {
-		f.count(key, &rate.Limit, 0, maxTokens)
+	if _, plain := strict.Number(n); plain {
+		f.Count(key, &rate.Limit, 0, maxTokens)
 		return
 	}
-	c := f.r.mapping(n, f.sub(key))
+	c := r.Mapping(n, f.Sub(key))
 	if c == nil {
 		return
 	}
 	if rate.Limit == Unlimited {
-		c.need("limit")
+		c.Need("limit")
 	}
-	c.count("limit", &rate.Limit, 0, maxTokens)
-	c.count("burst", &rate.Burst, 0, maxTokens)
-	choose(c, "window", &rate.Window, TokenBucket, FixedWindow, SlidingWindow)
+	c.Count("limit", &rate.Limit, 0, maxTokens)
+	c.Count("burst", &rate.Burst, 0, maxTokens)
+	strict.Choose(c, "window", &rate.Window, TokenBucket, FixedWindow, SlidingWindow)
 	if key != "rpm" {
-		choose(c, "charge", &rate.Charge, ChargeActual, ChargeMaxTokens)
+		strict.Choose(c, "charge", &rate.Charge, ChargeActual, ChargeMaxTokens)
 	}
-	c.done()
+	c.Done()
 }
 
 // daily reads a per-day limit, in full or as one number.
-func (f *fields) daily(key string, d *Daily) {
-	n := f.get(key)
+func (r *reader) daily(f *strict.Fields, key string, d *Daily) {
+	n := f.Get(key)
 	if n == nil {
 		return
 	}
-	if _, plain := number(n); plain {
-		f.count(key, &d.Limit, 0, maxDaily)
+	if _, plain := strict.Number(n); plain {
+		f.Count(key, &d.Limit, 0, maxDaily)
 		return
 	}
-	c := f.r.mapping(n, f.sub(key))
+	c := r.Mapping(n, f.Sub(key))
 	if c == nil {
 		return
 	}
-	c.count("limit", &d.Limit, 0, maxDaily)
-	c.count("used", &d.Used, 0, maxDaily)
-	c.done()
+	c.Count("limit", &d.Limit, 0, maxDaily)
+	c.Count("used", &d.Used, 0, maxDaily)
+	c.Done()
 }
 
-func (f *fields) refusal(x *Refusal) {
-	f.count("status", &x.Status, 200, 599)
-	f.text("code", &x.Code)
-	choose(f, "shape", &x.Shape, ShapeOpenAI, ShapeAnthropic, ShapeGemini, ShapeMiniMax, ShapeFlat)
-	f.hint(x)
-	f.span("delay", &x.Delay, 0)
-	f.flag("headers", &x.Headers)
-	f.flag("charged", &x.Charged)
-	f.done()
+func (r *reader) refusal(f *strict.Fields, x *Refusal) {
+	f.Count("status", &x.Status, 200, 599)
+	f.Text("code", &x.Code)
+	strict.Choose(f, "shape", &x.Shape, ShapeOpenAI, ShapeAnthropic, ShapeGemini, ShapeMiniMax, ShapeFlat)
+	r.hint(f, x)
+	f.Span("delay", &x.Delay, 0)
+	f.Flag("headers", &x.Headers)
+	f.Flag("charged", &x.Charged)
+	f.Done()
 }
 
 // hint reads retry_after: none, exact, or a duration.
-func (f *fields) hint(x *Refusal) {
-	n := f.get("retry_after")
+func (r *reader) hint(f *strict.Fields, x *Refusal) {
+	n := f.Get("retry_after")
 	if n == nil {
 		return
 	}
@@ -209,25 +211,25 @@ func (f *fields) hint(x *Refusal) {
 		return
 	}
 	x.Hint = HintFixed
-	f.span("retry_after", &x.HintFor, time.Millisecond)
+	f.Span("retry_after", &x.HintFor, time.Millisecond)
 }
 
 // special reads refusals that replace the general one for some reasons. What
 // such a refusal does not say is as in the general one, but for status and
 // code, which are the shape's own.
-func (f *fields) special(l *Law) {
+func (r *reader) special(f *strict.Fields, l *Law) {
 	for _, reason := range Reasons() {
-		c := f.child(string(reason))
+		c := f.Child(string(reason))
 		if c == nil {
 			continue
 		}
 		x := l.Refusal
 		x.Status, x.Code = 0, ""
-		c.refusal(&x)
+		r.refusal(c, &x)
 		l.Special = slices.DeleteFunc(l.Special, func(s SpecialRefusal) bool { return s.Reason == reason })
 		l.Special = append(l.Special, SpecialRefusal{reason, x})
 	}
-	f.done()
+	f.Done()
 }
 
 // Moves reports whether a change moves the k-th number of Law.Numbers.

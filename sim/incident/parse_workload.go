@@ -4,116 +4,118 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"weir/sim/strict"
 )
 
 func (r *reader) workload(n ast.Node, path string, duration time.Duration) Workload {
 	w := Workload{Priority: PriorityNormal, Stop: duration, Client: Client{Pool: Unlimited, Retry: Retry{Kind: RetryNone}}}
-	f := r.mapping(n, path)
+	f := r.Mapping(n, path)
 	if f == nil {
 		return w
 	}
 	for _, key := range []string{"name", "route", "arrivals", "input_tokens", "output_tokens"} {
-		f.need(key)
+		f.Need(key)
 	}
-	f.name("name", &w.Name)
-	f.name("route", &w.Route)
-	f.name("tenant", &w.Tenant)
-	choose(f, "priority", &w.Priority, PriorityInteractive, PriorityNormal, PriorityBatch)
-	if c := f.child("arrivals"); c != nil {
-		c.arrivals(&w.Arrivals)
+	f.Name("name", &w.Name)
+	f.Name("route", &w.Route)
+	f.Name("tenant", &w.Tenant)
+	strict.Choose(f, "priority", &w.Priority, PriorityInteractive, PriorityNormal, PriorityBatch)
+	if c := f.Child("arrivals"); c != nil {
+		r.arrivals(c, &w.Arrivals)
 	}
-	f.span("start", &w.Start, 0)
-	f.span("stop", &w.Stop, 0)
+	f.Span("start", &w.Start, 0)
+	f.Span("stop", &w.Stop, 0)
 	if w.Stop < w.Start {
-		r.fault(n, "%s: stop is before start", path)
+		r.Fault(n, "%s: stop is before start", path)
 	}
-	f.size("input_tokens", &w.InputTokens, w.Arrivals.Kind)
-	f.size("output_tokens", &w.OutputTokens, w.Arrivals.Kind)
-	f.count("max_tokens", &w.MaxTokens, 0, maxTokens)
-	f.span("deadline", &w.Deadline, 0)
-	if c := f.child("client"); c != nil {
-		c.client(&w.Client)
+	r.size(f, "input_tokens", &w.InputTokens, w.Arrivals.Kind)
+	r.size(f, "output_tokens", &w.OutputTokens, w.Arrivals.Kind)
+	f.Count("max_tokens", &w.MaxTokens, 0, maxTokens)
+	f.Span("deadline", &w.Deadline, 0)
+	if c := f.Child("client"); c != nil {
+		r.client(c, &w.Client)
 	}
-	f.done()
+	f.Done()
 	return w
 }
 
-func (f *fields) arrivals(a *Arrivals) {
-	if f.need("kind") {
-		choose(f, "kind", &a.Kind, ArrivePoisson, ArriveClosed, ArriveBatch, ArriveTrace)
+func (r *reader) arrivals(f *strict.Fields, a *Arrivals) {
+	if f.Need("kind") {
+		strict.Choose(f, "kind", &a.Kind, ArrivePoisson, ArriveClosed, ArriveBatch, ArriveTrace)
 	}
 	switch a.Kind {
 	case ArrivePoisson:
-		f.need("rate")
-		f.ratio("rate", &a.Rate, 1, maxCount*PPM)
+		f.Need("rate")
+		f.Ratio("rate", &a.Rate, 1, maxCount*PPM)
 	case ArriveClosed:
-		f.need("users")
-		f.count("users", &a.Users, 1, maxCount)
-		f.span("think", &a.Think, 0)
+		f.Need("users")
+		f.Count("users", &a.Users, 1, maxCount)
+		f.Span("think", &a.Think, 0)
 	case ArriveBatch:
-		f.need("size")
-		f.need("every")
-		f.count("size", &a.Size, 1, maxList)
+		f.Need("size")
+		f.Need("every")
+		f.Count("size", &a.Size, 1, strict.MaxList)
 		a.Parallel = a.Size
-		f.count("parallel", &a.Parallel, 1, max(1, a.Size))
-		f.span("every", &a.Every, time.Millisecond)
+		f.Count("parallel", &a.Parallel, 1, max(1, a.Size))
+		f.Span("every", &a.Every, time.Millisecond)
 	case ArriveTrace:
 		a.Scale = PPM
-		f.need("file")
-		f.text("file", &a.File)
-		f.ratio("scale", &a.Scale, 1, maxRatio)
+		f.Need("file")
+		f.Text("file", &a.File)
+		f.Ratio("scale", &a.Scale, 1, maxRatio)
 	default:
 		return
 	}
-	f.done()
+	f.Done()
 }
 
-func (f *fields) size(key string, s *Size, arrivals ArrivalKind) {
-	c := f.child(key)
+func (r *reader) size(f *strict.Fields, key string, s *Size, arrivals ArrivalKind) {
+	c := f.Child(key)
 	if c == nil {
 		return
 	}
-	if c.need("kind") {
-		choose(c, "kind", &s.Kind, SizeFixed, SizeUniform, SizeChoice, SizeLognormal, SizeTrace)
+	if c.Need("kind") {
+		strict.Choose(c, "kind", &s.Kind, SizeFixed, SizeUniform, SizeChoice, SizeLognormal, SizeTrace)
 	}
 	switch s.Kind {
 	case SizeFixed:
-		c.need("value")
-		c.count("value", &s.Value, 0, maxTokens)
+		c.Need("value")
+		c.Count("value", &s.Value, 0, maxTokens)
 	case SizeUniform:
-		c.need("min")
-		c.need("max")
-		c.count("min", &s.Min, 0, maxTokens)
-		c.count("max", &s.Max, s.Min, maxTokens)
+		c.Need("min")
+		c.Need("max")
+		c.Count("min", &s.Min, 0, maxTokens)
+		c.Count("max", &s.Max, s.Min, maxTokens)
 	case SizeChoice:
-		c.choice(s)
+		r.choice(c, s)
 	case SizeLognormal:
-		c.need("mean")
-		c.count("mean", &s.Mean, 1, maxTokens)
-		c.ratio("cv", &s.CV, 0, 10*PPM)
+		c.Need("mean")
+		c.Count("mean", &s.Mean, 1, maxTokens)
+		c.Ratio("cv", &s.CV, 0, 10*PPM)
 	case SizeTrace:
 		if arrivals != ArriveTrace {
-			f.r.fault(c.at, "%s.kind: trace sizes need trace arrivals", c.path)
+			r.Fault(c.Node(), "%s.kind: trace sizes need trace arrivals", c.Path())
 		}
 	default:
 		return
 	}
-	c.done()
+	c.Done()
 }
 
-func (f *fields) choice(s *Size) {
-	f.need("values")
-	f.list("values", func(n ast.Node, path string) {
-		if v, ok := f.r.count(n, path, 0, maxTokens); ok {
+func (r *reader) choice(f *strict.Fields, s *Size) {
+	f.Need("values")
+	f.List("values", func(n ast.Node, path string) {
+		if v, ok := r.Count(n, path, 0, maxTokens); ok {
 			s.Values = append(s.Values, v)
 		}
 	})
-	f.list("weights", func(n ast.Node, path string) {
-		if v, ok := f.r.ratio(n, path, 0, maxRatio); ok {
+	f.List("weights", func(n ast.Node, path string) {
+		if v, ok := r.Ratio(n, path, 0, maxRatio); ok {
 			s.Weights = append(s.Weights, v)
 		}
 	})
-	if !f.has("weights") {
+	if !f.Has("weights") {
 		for range s.Values {
 			s.Weights = append(s.Weights, PPM)
 		}
@@ -123,38 +125,38 @@ func (f *fields) choice(s *Size) {
 		total += w
 	}
 	if len(s.Values) == 0 || len(s.Values) != len(s.Weights) || total == 0 {
-		f.r.fault(f.at, "%s: needs as many weights as values, at least one, and one above 0", f.path)
+		r.Fault(f.Node(), "%s: needs as many weights as values, at least one, and one above 0", f.Path())
 	}
 }
 
-func (f *fields) client(c *Client) {
-	f.span("timeout", &c.Timeout, 0)
-	f.count("pool", &c.Pool, 1, maxCount)
-	if x := f.child("retry"); x != nil {
-		x.retry(&c.Retry)
+func (r *reader) client(f *strict.Fields, c *Client) {
+	f.Span("timeout", &c.Timeout, 0)
+	f.Count("pool", &c.Pool, 1, maxCount)
+	if x := f.Child("retry"); x != nil {
+		r.retry(x, &c.Retry)
 	}
-	f.done()
+	f.Done()
 }
 
-func (f *fields) retry(x *Retry) {
-	if f.need("kind") {
-		choose(f, "kind", &x.Kind, RetryNone, RetryRequeue, RetryBackoff)
+func (r *reader) retry(f *strict.Fields, x *Retry) {
+	if f.Need("kind") {
+		strict.Choose(f, "kind", &x.Kind, RetryNone, RetryRequeue, RetryBackoff)
 	}
 	switch x.Kind {
 	case RetryNone:
 	case RetryRequeue:
-		f.need("after")
-		f.span("after", &x.After, time.Millisecond)
+		f.Need("after")
+		f.Span("after", &x.After, time.Millisecond)
 	case RetryBackoff:
 		x.Multiplier, x.Max, x.Attempts = 2*PPM, 30*time.Second, 3
-		f.need("after")
-		f.span("after", &x.After, time.Millisecond)
-		f.ratio("multiplier", &x.Multiplier, PPM, maxRatio)
-		f.span("max", &x.Max, x.After)
-		f.ratio("jitter", &x.Jitter, 0, PPM)
-		f.count("attempts", &x.Attempts, 1, maxCount)
+		f.Need("after")
+		f.Span("after", &x.After, time.Millisecond)
+		f.Ratio("multiplier", &x.Multiplier, PPM, maxRatio)
+		f.Span("max", &x.Max, x.After)
+		f.Ratio("jitter", &x.Jitter, 0, PPM)
+		f.Count("attempts", &x.Attempts, 1, maxCount)
 	default:
 		return
 	}
-	f.done()
+	f.Done()
 }
