@@ -12,7 +12,7 @@ import (
 // written anew: read the difference.
 //
 //	config [at=1s]   a configuration, one channel or group a line
-//	params           parameters that differ from the defaults
+//	params           parameters that differ from those at the begin
 //	fold             records, see script
 //	state [HEAD]     the state, or the part that begins with HEAD
 //	lease AGENT…     the messages that agents would get now
@@ -40,7 +40,7 @@ func (s *script) run(d *datadriven.TestData) string {
 	case "config":
 		s.fold(parseConfig(s.t, d.Input))
 	case "params":
-		s.fold(&ParamSet{Name: "test", By: "op", Params: parseParams(s.t, d.Input)})
+		s.fold(&ParamSet{Name: "test", By: "op", Params: setParams(s.t, parseParams(s.t, scriptParams), d.Input)})
 	case "fold":
 		return s.play(d.Input)
 	case "state":

@@ -70,15 +70,20 @@ func newChannel(name string, p *Params, now Nanos) *channel {
 	}
 }
 
-// advance moves time-driven state to now.
+// advance moves time-driven state to now. Only while reports are fresh does
+// time count as time in use: silence proves nothing.
 func (c *channel) advance(now Nanos) {
-	if now > c.at {
-		c.window, c.at = c.windowAt(now), now
+	if now <= c.at {
+		return
 	}
+	if span := min(now, c.fresh) - c.at; span > 0 {
+		c.window.advance(span)
+		c.latency.Pace.advance(span, c.inflight)
+	}
+	c.at = now
 }
 
-// windowAt returns the window as it is at now. Only while reports are fresh
-// does time count as time in use: silence proves nothing.
+// windowAt returns the window as it is at now.
 func (c *channel) windowAt(now Nanos) window {
 	w := c.window
 	if span := min(now, c.fresh) - c.at; span > 0 {

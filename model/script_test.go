@@ -52,8 +52,22 @@ type speaker struct {
 	said            map[string]uint64 // the same as last reported
 }
 
+// scriptParams are the parameters that scripts begin with: fixed, so that
+// tuning a default does not move every golden file.
+const scriptParams = `window_start=5000 window_floor=1000 window_max=4096000 slow_start_gain=1000
+	cut_share=700000 pin_floor=400000 plateau=8s climb_cube=400 used_share=875000
+	latency_calm=1100000 latency_high=1250000 latency_samples=24 latency_cut_floor=700000
+	weight_decay=700000 weight_floor=50000 weight_half_life=30s
+	breaker_ratio=500000 breaker_volume=20 breaker_window=10s breaker_consecutive=5
+	breaker_wait=5s breaker_wait_max=60s probe_within=60s transport_every=10s hold_default=1s hold_max=1h
+	lease_duration=15s safe_share=900000 rotate_every=2s pass_every=20ms forget_after=10m
+	budget_margin=1000000 pool_float=20000`
+
 func newScript(t testing.TB) *script {
-	return &script{t: t, f: NewFleet(), now: origin, agents: map[string]*speaker{}}
+	s := &script{t: t, f: NewFleet(), now: origin, agents: map[string]*speaker{}}
+	s.f.params = ParamSet{Name: "script", Params: parseParams(t, scriptParams)}
+	s.f.hash = s.f.params.Params.Hash()
+	return s
 }
 
 func (s *script) speaker(agent string) *speaker {
@@ -511,9 +525,13 @@ func parseConfig(t testing.TB, lines string) *Config {
 	return c
 }
 
-// parseParams reads lines such as "plateau=4s" or "window_start=9000".
+// parseParams reads lines such as "plateau=4s" or "window_start=9000" over the
+// defaults.
 func parseParams(t testing.TB, lines string) Params {
-	p := DefaultParams()
+	return setParams(t, DefaultParams(), lines)
+}
+
+func setParams(t testing.TB, p Params, lines string) Params {
 	o := options(strings.Fields(lines))
 	for _, spec := range ParamSpecs() {
 		v, ok := o[spec.Name]
