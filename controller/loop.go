@@ -36,6 +36,7 @@ type Loop struct {
 	leading leading
 	telling telling
 	looking looking
+	keeping keeping
 	faults  faults
 	usage   usage
 
@@ -71,6 +72,7 @@ func New(o Options) (*Loop, error) {
 	l.telling.leases = map[string]struct{}{}
 	l.telling.nextBroadcast, l.telling.nextLeases = time.Now(), time.Now()
 	l.looking.results = make(chan look, 1)
+	l.keeping.results = make(chan trimmed, 1)
 	return l, nil
 }
 
@@ -115,6 +117,13 @@ func (l *Loop) load() error {
 		return fmt.Errorf("load state: it stands at record %d, its position at %d (move the store away to fold the log anew)", fleet.Seq(), position.Seq)
 	}
 	l.fleet, l.position = fleet, position
+	all, err := l.options.Store.Snapshots()
+	if err != nil {
+		return fmt.Errorf("load snapshots: %w", err)
+	}
+	for _, seq := range all {
+		l.kept(seq)
+	}
 	return nil
 }
 
@@ -126,6 +135,7 @@ func (l *Loop) turn(ctx context.Context) error {
 		now := time.Now()
 		l.write(ctx, now)
 		l.tell(ctx, now)
+		l.keep(ctx)
 		l.store(now)
 		l.look(ctx, now)
 		timer.Reset(time.Until(l.nextDue(now)))
@@ -146,6 +156,8 @@ func (l *Loop) turn(ctx context.Context) error {
 			l.told(b)
 		case r := <-l.telling.leased:
 			l.toldLeases(r)
+		case r := <-l.keeping.results:
+			l.trimmedTo(r)
 		case found := <-l.looking.results:
 			l.looked(ctx, found)
 		case f := <-l.asked:

@@ -83,6 +83,7 @@ func (l *Loop) store(now time.Time) {
 	s.busy, s.start = true, now
 	s.sync = now.Sub(s.syncedAt) >= syncEvery
 	l.collect()
+	s.sync = s.sync || s.change.Snapshot != nil // the log is trimmed for it
 	decisions := s.decisions
 	s.decisions = nil
 	l.helpers.Go(func() {
@@ -96,7 +97,7 @@ func (l *Loop) collect() {
 	s := &l.storing
 	clear(s.change.Parts)
 	s.change.Parts = s.change.Parts[:0]
-	s.change.Position = l.position
+	s.change.Position, s.change.Snapshot = l.position, l.snapshot()
 	if s.records > 0 {
 		for key, value := range l.fleet.DirtyParts() {
 			s.change.Parts = append(s.change.Parts, store.Part{Key: key, Value: value})
@@ -113,6 +114,9 @@ func (l *Loop) stored(err error) error {
 	if err != nil {
 		l.log.Error("state cannot be stored, stopping", slog.Any("error", err))
 		return err
+	}
+	if s.change.Snapshot != nil {
+		l.kept(s.change.Position.Seq)
 	}
 	now := time.Now()
 	l.meters.commit.Update(now.Sub(s.start).Seconds())

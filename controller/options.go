@@ -21,6 +21,7 @@ type Store interface {
 	Load() (p store.Position, found bool, err error)
 	Parts(err *error) iter.Seq2[string, []byte]
 	Commit(c *store.Change, sync bool) error
+	Snapshots() ([]uint64, error)
 	Each(from, to uint64, newest bool, f func(seq uint64, data []byte) bool) error
 }
 
@@ -43,6 +44,9 @@ type Options struct {
 	// it differs from the folded one and the file changed since it last was;
 	// nil leaves the folded one.
 	Config *model.Config
+	// Keep is how many records the log keeps at least; it holds up to twice as
+	// many. 0 keeps all of them, for ever.
+	Keep uint64
 	// Logger hears of trouble; nil means nobody does.
 	Logger *slog.Logger
 	// Metrics takes the Loop's own metrics; nil means a set of its own.

@@ -330,6 +330,7 @@ type memory struct {
 	position  store.Position
 	parts     map[string][]byte
 	decisions []store.Decision
+	snapshots []store.Decision // by Seq
 	commits   int
 	// durable is the state at the last synced commit, what a power cut leaves.
 	durable *memory
@@ -378,8 +379,12 @@ func (m *memory) Commit(c *store.Change, sync bool) error {
 	for _, d := range c.Decisions {
 		m.decisions = append(m.decisions, store.Decision{Seq: d.Seq, N: d.N, Data: bytes.Clone(d.Data)})
 	}
+	if c.Snapshot != nil {
+		m.snapshots = append(m.snapshots, store.Decision{Seq: c.Position.Seq, Data: bytes.Clone(c.Snapshot)})
+		m.snapshots = m.snapshots[max(len(m.snapshots)-2, 0):]
+	}
 	if sync {
-		m.durable = &memory{found: true, position: m.position, parts: maps.Clone(m.parts), decisions: slices.Clone(m.decisions)}
+		m.durable = &memory{found: true, position: m.position, parts: maps.Clone(m.parts), decisions: slices.Clone(m.decisions), snapshots: slices.Clone(m.snapshots)}
 	}
 	return nil
 }
@@ -397,6 +402,15 @@ func (m *memory) Each(from, to uint64, newest bool, f func(uint64, []byte) bool)
 		}
 	}
 	return nil
+}
+
+func (m *memory) Snapshots() (all []uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.snapshots {
+		all = append(all, s.Seq)
+	}
+	return all, m.fail
 }
 
 // after returns what a power cut leaves.

@@ -47,22 +47,16 @@ func (s *Store) Snapshot(before uint64) (seq uint64, data []byte, found bool, er
 	return seq, data, found, err
 }
 
-// Oldest returns the record of the older of the kept snapshots; found is
-// false until there are as many as are kept. The log may be trimmed up to it.
-func (s *Store) Oldest() (seq uint64, found bool, err error) {
+// Snapshots returns the records at which whole states are kept, oldest first.
+func (s *Store) Snapshots() ([]uint64, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
-		return 0, false, ErrClosed
+		return nil, ErrClosed
 	}
-	all, err := s.snapshots()
-	if err != nil || len(all) < keepSnapshots {
-		return 0, false, err
-	}
-	return all[0], true, nil
+	return s.snapshots()
 }
 
-// snapshots returns the records of the kept snapshots, oldest first.
 func (s *Store) snapshots() (all []uint64, err error) {
 	err = s.scanLocked(prefixSnapshot, func(key, _ []byte) bool {
 		if seq, ok := snapshotOf(key); ok {

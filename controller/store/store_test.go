@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -229,11 +230,11 @@ func TestDecisionBytesAreBounded(t *testing.T) {
 
 func TestSnapshotsKeepTheLastTwo(t *testing.T) {
 	s := open(t, t.TempDir(), store.Options{})
-	for i, want := range []uint64{0, 10, 20, 30} {
+	for i, want := range [][]uint64{{10}, {10, 20}, {20, 30}, {30, 40}} {
 		seq := uint64(i+1) * 10
 		commit(t, s, &store.Change{Position: store.Position{Seq: seq}, Snapshot: fmt.Appendf(nil, "at %d", seq)})
-		if got, found, err := s.Oldest(); got != want || found != (want > 0) || err != nil {
-			t.Errorf("after %d: oldest = %d, %v, %v; want %d", seq, got, found, err, want)
+		if got, err := s.Snapshots(); !slices.Equal(got, want) || err != nil {
+			t.Errorf("after %d: snapshots at %v, %v; want %v", seq, got, err, want)
 		}
 	}
 	for before, want := range map[uint64]string{29: "", 30: "at 30", 39: "at 30", 40: "at 40", 1000: "at 40"} {
