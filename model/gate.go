@@ -368,7 +368,7 @@ func (g *Gate) Leave(now Nanos, t Ticket) {
 func (g *Gate) undo(now Nanos, r *gateRequest) {
 	c := r.at.channel
 	c.unlink(r)
-	for _, p := range c.pools {
+	for _, p := range r.at.pools {
 		p.undo(r.tokens)
 	}
 	if r.at.probe != 0 && r.at.probe == c.grant.used {

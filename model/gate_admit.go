@@ -326,7 +326,7 @@ func (g *Gate) start(now Nanos, r *gateRequest, c *gateChannel, tier int, degrad
 	r.tries++
 	r.state = gateRunning
 	r.at = gateAttempt{
-		channel: c, tier: uint8(tier), degraded: degraded, observed: observed,
+		channel: c, pools: c.pools, tier: uint8(tier), degraded: degraded, observed: observed,
 		started: now, queued: now - r.since, epoch: c.told.epoch,
 	}
 	if c.grant.probe != 0 {

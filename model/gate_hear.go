@@ -16,7 +16,7 @@ func (g *Gate) SetConfig(now Nanos, seq uint64, c *Config) {
 	}
 	g.configured, g.configSeq, g.config = true, seq, c
 	for _, ch := range g.channels {
-		ch.cfg, ch.pools = nil, ch.pools[:0]
+		ch.cfg, ch.pools = nil, nil // attempts in flight keep the list they began with
 	}
 	for _, p := range g.pools {
 		p.seen = false
@@ -157,8 +157,16 @@ func (g *Gate) pool(now Nanos, name string) *gatePool {
 	return p
 }
 
-// forget drops channels that are not configured and have nothing going on.
+// forget drops channels that are not configured and have nothing going on, and
+// pools that are neither configured nor granted.
 func (g *Gate) forget() {
+	g.pools = slices.DeleteFunc(g.pools, func(p *gatePool) bool {
+		gone := !p.seen && !p.granted
+		if gone {
+			delete(g.byPool, p.name)
+		}
+		return gone
+	})
 	g.channels = slices.DeleteFunc(g.channels, func(c *gateChannel) bool {
 		gone := c.cfg == nil && c.idle() && !g.out.mentions(c)
 		if gone {

@@ -95,7 +95,7 @@ func (p *gatePool) rates(met bool) (calls, words int64) {
 	if !p.granted {
 		return -1, -1
 	}
-	calls, words = int64(p.safeRequests), int64(p.safeTokens)
+	calls, words = int64(max(p.safeRequests, 0)), int64(max(p.safeTokens, 0))
 	if p.requests < 0 {
 		calls = -1
 	}

@@ -55,7 +55,9 @@ type gateRequest struct {
 
 // gateAttempt is the attempt in flight of a request.
 type gateAttempt struct {
-	channel      *gateChannel
+	channel *gateChannel
+	// pools are what it was reserved against, whatever is configured since.
+	pools        []*gatePool
 	tier         uint8
 	degraded     bool
 	observed     bool

@@ -31,7 +31,10 @@ func (g *Gate) Done(now Nanos, permit uint64, o Outcome) Next {
 		return Next{Kind: NextFinished, Class: ClassCanceled, Reason: "never sent"}
 	}
 	o.normalize()
-	backoff := retryBackoff(&g.config.Retry, int(r.tries), min(o.RetryAfter, g.cfg.Params.HoldMax), g.cfg.Rand)
+	var backoff Nanos
+	if o.Class.Refused() || o.Class == ClassTransport {
+		backoff = retryBackoff(&g.config.Retry, int(r.tries), min(o.RetryAfter, g.cfg.Params.HoldMax), g.cfg.Rand)
+	}
 	g.settle(now, r, &o, backoff)
 	next := g.next(now, r, &o, backoff)
 	if next.Kind != NextRetry {
@@ -96,7 +99,7 @@ func (g *Gate) settle(now Nanos, r *gateRequest, o *Outcome, backoff Nanos) {
 	g.running--
 	c.attempts[o.Class]++
 	spent := o.spent(c, r.tokens)
-	for _, p := range c.pools {
+	for _, p := range r.at.pools {
 		p.settle(r.tokens, spent)
 	}
 	if r.tries == 1 {
