@@ -27,8 +27,11 @@ type Client struct {
 	waiting map[model.Ticket]chan model.Reply
 	replies []model.Reply
 	armed   model.Nanos // when the loop wakes by itself
+	pace    model.Nanos // no report is built before
 
-	report model.Attempts // the loop's own
+	// The loop's own: the newest report, and when it was built.
+	report model.Attempts
+	built  model.Nanos
 
 	wake chan struct{} // armed moved forward
 	left chan struct{} // the last report was built
@@ -156,6 +159,12 @@ func (c *Client) nanos(t time.Time) model.Nanos { return model.Nanos(t.Sub(c.sta
 // after hands out what the gate decided and sees that the loop wakes in time.
 // c.mu is held.
 func (c *Client) after(now model.Nanos) {
+	c.deliver(now)
+	c.alarm()
+}
+
+// deliver hands out what the gate decided for those that wait. c.mu is held.
+func (c *Client) deliver(now model.Nanos) {
 	c.replies = c.gate.Poll(now, c.replies[:0])
 	for i := range c.replies {
 		r := &c.replies[i]
@@ -164,12 +173,11 @@ func (c *Client) after(now model.Nanos) {
 			ch <- *r // it has room for the one reply of its ticket
 		}
 	}
-	c.alarm()
 }
 
 // alarm wakes the loop if it would sleep too long. c.mu is held.
 func (c *Client) alarm() {
-	if min(c.gate.NextWake(), c.gate.ReportDue()) >= c.armed {
+	if c.next() >= c.armed {
 		return
 	}
 	select {

@@ -14,9 +14,11 @@ const (
 	// crowded is how many reports may wait before new ones are made fewer
 	// and fuller: what cannot be sent in step needs not be built in step.
 	crowded = 3
-	// crowdedPace is the time between two reports then. A full report does
-	// not wait for it.
+	// crowdedPace is the time between two reports then, for each that is too
+	// many, up to crowdedMost: in that time a busy agent's attempts still fit
+	// into the gate. After a full report the next does not wait.
 	crowdedPace = 250 * model.Millisecond
+	crowdedMost = 2 * model.Second
 	// fullReport is the attempts from which a report counts as full.
 	fullReport = 100
 	// leastSleep keeps the loop from spinning when the gate wants to be
@@ -35,7 +37,6 @@ const (
 func (c *Client) turn(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var last model.Nanos
 	for {
 		select {
 		case <-timer.C:
@@ -43,37 +44,42 @@ func (c *Client) turn(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		timer.Reset(c.turnOnce(&last).Duration())
+		timer.Reset(c.turnOnce().Duration())
 	}
 }
 
-// turnOnce does what is due and returns how long to sleep. last is when the
-// last report was built.
-func (c *Client) turnOnce(last *model.Nanos) model.Nanos {
+// turnOnce does what is due and returns how long to sleep.
+func (c *Client) turnOnce() model.Nanos {
 	for {
 		waiting, _ := c.spool.count()
 		now := c.now()
 		c.mu.Lock()
-		c.after(now)
-		due := c.gate.ReportDue()
+		c.pace = 0
 		if waiting >= crowded {
-			due = max(due, *last+crowdedPace)
+			c.pace = c.built + min(model.Nanos(waiting-crowded+1)*crowdedPace, crowdedMost)
 		}
-		if due > now {
-			c.armed = min(c.gate.NextWake(), due)
-			sleep := max(c.armed-now, leastSleep)
+		c.deliver(now)
+		if next := c.next(); c.reportDue() > now {
+			c.armed = next
 			c.mu.Unlock()
-			return sleep
+			return max(next-now, leastSleep)
 		}
 		c.gate.Report(now, &c.report)
 		c.mu.Unlock()
-		*last = now
+		c.built = now
 		if len(c.report.Attempts) >= fullReport {
-			*last -= crowdedPace
+			c.built -= crowdedMost
 		}
 		c.spoolReport(&c.report, now)
 	}
 }
+
+// reportDue is when the next report is to be built: when the gate wants it,
+// but not while too many wait to be sent. c.mu is held.
+func (c *Client) reportDue() model.Nanos { return max(c.gate.ReportDue(), c.pace) }
+
+// next is when the loop is to turn the gate. c.mu is held.
+func (c *Client) next() model.Nanos { return min(c.gate.NextWake(), c.reportDue()) }
 
 func (c *Client) spoolReport(r *model.Attempts, now model.Nanos) {
 	if c.cfg.Writer != nil {
