@@ -22,6 +22,8 @@ type Options struct {
 	For time.Duration
 	// Dir is where the results are left; empty means demo-out.
 	Dir string
+	// NoWeb leaves the controller's HTTP listener out.
+	NoWeb bool
 	// Incident is a built-in incident's name; empty means 2064-cascade.
 	Incident string
 	// Seed decides requests and luck, the same in both phases; 0 means 1.
@@ -162,6 +164,13 @@ func (d *director) controlled(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	if !d.o.NoWeb {
+		url, err := s.web(d.o.Logger)
+		if err != nil {
+			return err
+		}
+		d.live.say("the controller of the second phase answers at %s", url)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {

@@ -134,7 +134,7 @@ func (d *director) report(r *Result) *report.Run {
 // verdict says the outcome in a sentence.
 func verdict(r *Result) string {
 	a, b := &r.Uncontrolled, &r.Weir
-	return fmt.Sprintf("With Weir %.0f %% of what could have been served was, and %.1f %% of attempts were wasted; without, %.0f %% and %.1f %%.",
+	return fmt.Sprintf("With Weir %.1f %% of what could have been served was, and %.1f %% of attempts were wasted; without, %.1f %% and %.1f %%.",
 		100*float64(b.GoodputRatio), 100*float64(b.WasteRatio), 100*float64(a.GoodputRatio), 100*float64(a.WasteRatio))
 }
 

@@ -19,6 +19,7 @@ import (
 	"weir/agent/proxy"
 	"weir/controller"
 	"weir/controller/store"
+	"weir/controller/web"
 	"weir/events/natslog"
 	"weir/model"
 )
@@ -29,7 +30,8 @@ type stack struct {
 	bus     bus
 	log     *natslog.Log
 	loop    *controller.Loop
-	sidecar []string // base URLs, one an agent
+	metrics *metrics.Set // the controller's
+	sidecar []string     // base URLs, one an agent
 	closers []func(ctx context.Context) error
 	failed  chan error // the controller's end before its time
 }
@@ -43,7 +45,7 @@ const (
 // startStack starts everything with its stores under dir. providerURL is
 // where each channel's calls go.
 func startStack(ctx context.Context, dir string, config *model.Config, agents int, providerURL, version string, logger *slog.Logger) (*stack, error) {
-	s := &stack{failed: make(chan error, 1)}
+	s := &stack{failed: make(chan error, 1), metrics: metrics.NewSet()}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	err := s.startController(ctx, dir, config, version, logger)
@@ -88,6 +90,7 @@ func (s *stack) startController(ctx context.Context, dir string, config *model.C
 	s.onClose(func(context.Context) error { return state.Close() })
 	s.loop, err = controller.New(controller.Options{
 		Fleet: config.Fleet, Log: s.log, Outbox: outbox, Store: state, Version: version, Config: config, Logger: logger,
+		Metrics: s.metrics,
 	})
 	if err != nil {
 		return fmt.Errorf("make controller: %w", err)
@@ -132,6 +135,17 @@ func (s *stack) ready(ctx context.Context) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// web serves the controller over HTTP and returns its URL. Nobody can change
+// anything: there is no token.
+func (s *stack) web(logger *slog.Logger) (url string, err error) {
+	url, stop, err := serve(web.Handler(web.Options{Controller: s.loop, Metrics: s.metrics.WritePrometheus, Logger: logger}))
+	if err != nil {
+		return "", fmt.Errorf("serve the controller: %w", err)
+	}
+	s.onClose(stop)
+	return url, nil
 }
 
 func (s *stack) startAgent(i int, config *model.Config, providerURL, version string, logger *slog.Logger) error {
