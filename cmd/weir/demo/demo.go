@@ -121,6 +121,9 @@ func newDirector(o Options) (*director, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load incident: %w", err)
 	}
+	if n := len(inc.Providers); n != 1 {
+		return nil, fmt.Errorf("incident %s has %d providers: the demo plays those with one", inc.Name, n)
+	}
 	d := &director{o: o, original: inc, incident: inc.Compress(o.For / 2)}
 	d.live = newLive(o.Stderr, []string{nameUncontrolled, nameWeir}, d.incident.Duration)
 	d.folder, err = newFolder(o.Dir)

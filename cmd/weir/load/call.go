@@ -51,7 +51,7 @@ func newCaller(target, key string, stream bool, conns int) (*caller, error) {
 		url: u.String(), key: key, stream: stream,
 		client: &http.Client{
 			Transport: &http.Transport{
-				DialContext: dialer.DialContext, MaxIdleConnsPerHost: conns, IdleConnTimeout: time.Minute,
+				Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, MaxIdleConnsPerHost: conns, IdleConnTimeout: time.Minute,
 				DisableCompression: true, ForceAttemptHTTP2: true,
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
