@@ -27,7 +27,6 @@ func (f *Fleet) attempt(c *channel, agent string, a *Attempt, fx *Effects) {
 	c.tokensIn += uint64(max(a.In, 0))
 	c.cached += uint64(max(a.Cached, 0))
 	c.tokensOut += uint64(max(a.Out, 0))
-	c.latency.sample(a, f.now, a.Epoch == c.window.Epoch)
 	switch a.Class {
 	case ClassOK:
 		f.success(c, a, sent, probe, fx)
@@ -52,12 +51,13 @@ func (f *Fleet) attempt(c *channel, agent string, a *Attempt, fx *Effects) {
 func (f *Fleet) ended(a *Attempt) Nanos { return f.now - min(max(a.Age, 0), longest) }
 
 func (f *Fleet) success(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
+	c.latency.sample(a, f.now, a.Epoch == c.window.Epoch)
 	c.latency.calmed(f.par())
 	c.window.success(f.par(), c.top())
 	c.breaker.outcome(sent, true)
 	c.breaker.Consecutive = 0
 	if probe {
-		reason := c.reopen(f.par(), f.now)
+		reason := "a probe succeeded; " + c.reopen(f.par(), f.now)
 		f.decide(fx, Decision{Channel: c.name, Rule: RuleBreakerClose, Reason: reason})
 		fx.Now = true
 		c.wants, c.urgent = true, true
@@ -197,7 +197,6 @@ func (f *Fleet) cutMade(c *channel, before Milli, byLatency bool) {
 // judgeLatency shrinks a window whose calls have become slow under its load.
 func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
 	par := f.par()
-	c.latency.Pace.close()
 	ratio, high := c.latency.high(par)
 	if c.breaker.State != BreakerClosed || !high || !c.window.Drained {
 		return
@@ -211,11 +210,7 @@ func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
 	if w <= par.WindowFloor || c.inflight <= 1 {
 		return
 	}
-	var peak Milli
-	if c.latency.SeriesWindow == 0 {
-		peak = c.latency.Pace.peak()
-	}
-	before, after := c.window.slowed(par, f.now, c.top(), c.inflight, ratio, peak)
+	before, after := c.window.slowed(par, f.now, c.top(), c.inflight, ratio)
 	f.cutMade(c, before, true)
 	f.decide(fx, Decision{Channel: c.name, Rule: RuleLatencyCut, Before: int64(before), After: int64(after), Reason: fmt.Sprintf("calls take %d %% of their baseline with %d in flight", ratio/10_000, c.inflight)})
 	fx.Now = true

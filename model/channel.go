@@ -70,23 +70,26 @@ func newChannel(name string, p *Params, now Nanos) *channel {
 	}
 }
 
-// advance moves time-driven state to now. Only while reports are fresh does
-// time count as time in use: silence proves nothing.
+// advance moves time-driven state to now.
 func (c *channel) advance(now Nanos) {
-	if now <= c.at {
-		return
+	if now > c.at {
+		c.window, c.at = c.windowAt(now), now
 	}
-	if span := min(now, c.fresh) - c.at; span > 0 {
-		c.window.advance(span)
-		c.latency.Pace.advance(span, c.inflight)
+}
+
+// used returns how much of the time up to now the window was in use as the
+// newest reports say: silence proves nothing, and neither does a closed channel.
+func (c *channel) used(now Nanos) Nanos {
+	if c.breaker.State != BreakerClosed {
+		return 0
 	}
-	c.at = now
+	return min(now, c.fresh) - c.at
 }
 
 // windowAt returns the window as it is at now.
 func (c *channel) windowAt(now Nanos) window {
 	w := c.window
-	if span := min(now, c.fresh) - c.at; span > 0 {
+	if span := c.used(now); span > 0 {
 		w.advance(span)
 	}
 	return w
@@ -197,12 +200,10 @@ func (c *channel) observe(p *Params) {
 	slots := int64(c.window.value(p, c.top())) / 1000
 	used := max(scale(slots, p.UsedShare), 1)
 	c.window.Used = c.inflight >= used || c.queued > 0 && c.inflight+c.queued >= slots
-	c.latency.Ramp = c.window.Slow
 	c.window.Calm = c.latency.calm(p, c.at)
 	c.window.hold(p, c.top())
 	if !c.window.Drained && c.inflight <= slots {
 		c.window.Drained = true
-		c.latency.Pace.reset()
 	}
 }
 
@@ -268,5 +269,5 @@ func (c *channel) reopen(p *Params, now Nanos) string {
 	c.window.settle(p.WindowFloor, now)
 	c.window.Slow, c.window.ByLatency = true, false
 	c.latency.Samples = 0
-	return fmt.Sprintf("a probe succeeded; ramp from %d", p.WindowFloor/1000)
+	return fmt.Sprintf("the window ramps up from %d", p.WindowFloor/1000)
 }

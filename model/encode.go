@@ -164,15 +164,12 @@ func (c *coder) channel(ch *channel) {
 	num(c, &l.Recent)
 	num(c, &l.Mean)
 	num(c, &l.Learned)
-	c.flag(&l.Ramp)
 	num(c, &l.Samples)
 	num(c, &l.Drift)
 	num(c, &l.DriftAt)
 	num(c, &l.SeriesWindow)
 	num(c, &l.SeriesRatio)
 	num(c, &l.Wary)
-	list(c, &l.Pace.Closed, (*coder).paceSpan)
-	c.paceSpan(&l.Pace.Open)
 	num(c, &ch.weight.Base)
 	num(c, &ch.weight.At)
 	num(c, &ch.weight.Epoch)
@@ -208,13 +205,6 @@ func (c *coder) channel(ch *channel) {
 	c.flag(&ch.urgent)
 	num(c, &ch.passAt)
 	num(c, &ch.turn)
-}
-
-func (c *coder) paceSpan(s *paceSpan) {
-	num(c, &s.Span)
-	num(c, &s.Load)
-	num(c, &s.Work)
-	num(c, &s.Calls)
 }
 
 func (c *coder) breaker(b *breaker) {

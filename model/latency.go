@@ -22,8 +22,6 @@ type latency struct {
 	// Learned how many it holds, at most meanGain.
 	Mean    PPM
 	Learned int64
-	// Ramp is set in slow start: load doubles in a service time.
-	Ramp bool
 	// Drift is what the baselines are multiplied with; DriftAt when it was
 	// last raised.
 	Drift   PPM
@@ -32,8 +30,6 @@ type latency struct {
 	// a series of latency cuts, 0 outside one.
 	SeriesWindow Milli
 	SeriesRatio  PPM
-	// Pace tells a slowdown before slow calls end.
-	Pace pace
 	// Wary is until when, after a latency cut, no news is not good news.
 	Wary Nanos
 }
@@ -113,32 +109,23 @@ func (l *latency) cell(key uint32) *latencyCell {
 	return &l.Cells[lo]
 }
 
-// sample takes an attempt that ended. fresh is set when it was sent after the
-// last cut: only those are judged. Without sizes there is nothing to compare
-// with.
+// sample takes a successful attempt. fresh is set when it was sent after the
+// last cut: only those are judged.
 func (l *latency) sample(a *Attempt, now Nanos, fresh bool) {
-	key, took := cellKey(a)
-	var c *latencyCell
-	if a.Class == ClassOK && a.UsageKnown && took > 0 {
-		c = l.cell(key)
+	if !a.UsageKnown {
+		return // without sizes there is nothing to compare with
 	}
-	if c == nil {
-		l.Pace.done(a.Took)
+	key, took := cellKey(a)
+	c := l.cell(key)
+	if took <= 0 || c == nil {
 		return
 	}
 	if c.Count < cellSamples {
-		l.Pace.done(a.Took)
 		// A cell that starts under load must not take the load for normal.
 		normal := Nanos(mulDiv(int64(took), int64(One), int64(max(l.ratio(), One))))
 		c.Base += (normal - c.Base) / Nanos(c.Count+1)
 		c.Count++
 		return
-	}
-	if l.Learned >= learnt {
-		// The rest of a streamed answer takes as long as its reader likes.
-		l.Pace.done(Nanos(scale(int64(c.Base), l.Drift)) + max(a.Took-took, 0))
-	} else {
-		l.Pace.done(a.Took)
 	}
 	if !fresh {
 		return
@@ -172,12 +159,9 @@ func (l *latency) ratio() PPM {
 	return PPM(mulDiv(int64(l.Recent), int64(One), int64(max(l.Drift, 1))))
 }
 
-// slowness returns how much slower than its baseline the channel works, by
-// its pace or else by its calls; ok is false before enough was seen.
+// slowness returns how much slower than its baseline the channel works; ok is
+// false before enough was seen.
 func (l *latency) slowness(p *Params) (ratio PPM, ok bool) {
-	if r, ok := l.Pace.ratio(2*p.LatencySamples, l.Ramp); ok {
-		return r, true
-	}
 	return l.ratio(), l.Samples >= p.LatencySamples && l.Learned >= learnt
 }
 
@@ -213,7 +197,6 @@ func (l *latency) cutMade(before Milli, ratio PPM, now Nanos, byLatency bool) {
 		l.SeriesWindow, l.SeriesRatio = before, ratio
 	}
 	l.Samples = 0
-	l.Pace.reset()
 }
 
 // calmed ends a series once latency is back.
@@ -238,5 +221,4 @@ func (l *latency) rebase(now Nanos) {
 	l.Mean = max(l.Recent, 1)
 	l.Drift, l.DriftAt = l.Mean, now
 	l.SeriesWindow, l.SeriesRatio, l.Samples = 0, 0, 0
-	l.Pace.reset()
 }

@@ -476,11 +476,11 @@ func (s *script) attempt(index uint16, channel string, class Class, o opts) Atte
 		RetryAfter: o.time(s.t, "after", -1), Epoch: uint64(o.num("epoch", int64(epoch))),
 		Reserved: Tokens(o.num("reserved", 0)), Code: o.text("code", ""),
 	}
+	if o.has("probe") && o["probe"] != "" {
+		probe = uint64(o.num("probe", 0))
+	}
 	if o.has("probe") {
-		a.Probe = uint64(o.num("probe", 0))
-		if o["probe"] == "" {
-			a.Probe = probe
-		}
+		a.Probe = probe
 	}
 	if o.text("scope", "") == "group" {
 		a.Scope = ScopeGroup

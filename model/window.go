@@ -147,15 +147,11 @@ func (w *window) refused(p *Params, now Nanos, top Milli, inflight, accepted int
 // slowed makes the cut of a latency ratio over the baseline. By Little's law
 // what is in flight over the ratio is what keeps the provider as busy as it is
 // now without making anything wait.
-// The first cut of a series goes to the most that got done since the last cut
-// instead: a provider that slows under load gets less done past its best point
-// than at it.
-func (w *window) slowed(p *Params, now Nanos, top Milli, inflight int64, ratio PPM, peak Milli) (before, after Milli) {
+func (w *window) slowed(p *Params, now Nanos, top Milli, inflight int64, ratio PPM) (before, after Milli) {
 	before = w.value(p, top)
 	level := min(before, Milli(inflight)*1000)
 	share := max(PPM(mulDiv(int64(One), int64(One), int64(max(ratio, One)))), p.LatencyCutFloor)
-	now1 := Milli(scale(int64(level), share))
-	after = max(now1, (now1+min(peak, level-level/20))/2, p.WindowFloor)
+	after = max(Milli(scale(int64(level), share)), p.WindowFloor)
 	after = min(after, before)
 	w.cut(after, now, true)
 	return before, after

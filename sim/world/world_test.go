@@ -7,25 +7,97 @@ import (
 	"weir/sim/incident"
 )
 
-// TestCascade lives the compressed incident through without control and shows
-// the course it took.
-func TestCascade(t *testing.T) {
+// cascade is the incident as the demo plays it.
+func cascade(t *testing.T) *incident.Incident {
+	t.Helper()
 	inc, err := incident.Builtin("2064-cascade")
 	if err != nil {
 		t.Fatal(err)
 	}
-	inc = inc.Compress(30 * time.Second)
+	return inc.Compress(28 * time.Second)
+}
+
+func run(t *testing.T, c Config) *Result {
+	t.Helper()
+	r, err := Run(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestCascade holds what the incident is for: without control most attempts
+// are wasted and less than half is served of what could be; with Weir nine
+// tenths are and next to nothing is wasted.
+func TestCascade(t *testing.T) {
+	const seeds = 8
+	var least, sum float64 = 1, 0
+	for seed := range uint64(seeds) {
+		none := run(t, Config{Incident: cascade(t), Seed: seed, Policy: PolicyNone, BooksFrom: 5 * time.Second})
+		if g, w := none.GoodputRatio(), none.WasteRatio(); g > 0.5 || w < 0.3 {
+			t.Errorf("seed %d: uncontrolled goodput %.3f, waste %.3f; want under 0.5 and over 0.3", seed, g, w)
+		}
+		weir := run(t, Config{Incident: cascade(t), Seed: seed, Policy: PolicyWeir, BooksFrom: 5 * time.Second})
+		if w := weir.WasteRatio(); w > 0.03 {
+			t.Errorf("seed %d: waste %.3f with Weir, want under 0.03", seed, w)
+		}
+		sum += weir.GoodputRatio()
+		least = min(least, weir.GoodputRatio())
+	}
+	t.Logf("goodput with Weir: mean %.3f, least %.3f", sum/seeds, least)
+	if sum/seeds < 0.92 || least < 0.9 {
+		t.Errorf("goodput with Weir: mean %.3f, least %.3f; want at least 0.92 and 0.9", sum/seeds, least)
+	}
+}
+
+// TestSameSeedSameRun lives through the same run twice.
+func TestSameSeedSameRun(t *testing.T) {
 	for _, policy := range []string{PolicyNone, PolicyWeir} {
-		r, err := Run(Config{Incident: inc, Seed: 1, Policy: policy, BooksFrom: 5 * time.Second})
-		if err != nil {
-			t.Fatal(err)
+		a := run(t, Config{Incident: cascade(t), Seed: 3, Policy: policy})
+		b := run(t, Config{Incident: cascade(t), Seed: 3, Policy: policy})
+		if a.Digest != b.Digest || a.Completed != b.Completed || a.Events != b.Events {
+			t.Errorf("%s: digests %x and %x, completed %d and %d", policy, a.Digest, b.Digest, a.Completed, b.Completed)
 		}
-		for _, s := range r.Seconds {
-			t.Logf("%3d wanted %4d done %4d could %4d sent %5d refused %5d inflight %4d cap %4d window %6d latency %7d q %d", s.At, s.Wanted, s.Completed, s.Could, s.Sent, s.Refused[3], s.InFlight, s.Capacity, s.Window, s.Latency, s.Queued)
-		}
-		t.Logf("%s: G %.3f W %.3f p50 %v p99 %v events %d", policy, r.GoodputRatio(), r.WasteRatio(), r.P50, r.P99, r.Events)
-		for _, d := range r.Decisions {
-			t.Logf("%d %s %s %d→%d %s", d.At/1e6, d.Channel, d.Rule, d.Before, d.After, d.Reason)
+		c := run(t, Config{Incident: cascade(t), Seed: 4, Policy: policy})
+		if a.Digest == c.Digest {
+			t.Errorf("%s: another seed gave the same run", policy)
 		}
 	}
+}
+
+// TestEveryRequestEndsOnce counts requests against their ends.
+func TestEveryRequestEndsOnce(t *testing.T) {
+	for _, policy := range []string{PolicyNone, PolicyWeir} {
+		r := run(t, Config{Incident: cascade(t), Seed: 5, Policy: policy})
+		var wanted, ended int64
+		for _, s := range r.Seconds {
+			wanted += s.Wanted
+			ended += s.Completed + s.Failed
+		}
+		if ended > wanted {
+			t.Errorf("%s: %d requests ended %d times", policy, wanted, ended)
+		}
+		b := r.Books[0]
+		if got := b.Refused.Total() + b.Served + b.Failed + b.Abandoned + b.Running + b.Waiting; got != b.Offered {
+			t.Errorf("%s: %d attempts offered, %d accounted for", policy, b.Offered, got)
+		}
+	}
+}
+
+// BenchmarkCascade is the whole compressed incident with Weir.
+func BenchmarkCascade(b *testing.B) {
+	inc, err := incident.Builtin("2064-cascade")
+	if err != nil {
+		b.Fatal(err)
+	}
+	inc = inc.Compress(28 * time.Second)
+	var events uint64
+	for b.Loop() {
+		r, err := Run(Config{Incident: inc, Seed: 1, Policy: PolicyWeir})
+		if err != nil {
+			b.Fatal(err)
+		}
+		events += r.Events
+	}
+	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
 }
