@@ -19,12 +19,11 @@ const exposeWithin = 2 * time.Second
 
 // exposed is what a scrape shows of the loop at one moment.
 type exposed struct {
-	view   model.FleetView
-	leads  bool
-	lag    uint64
-	lost   uint64
-	tokens map[string]uint64
-	cost   map[bill]float64
+	view  model.FleetView
+	leads bool
+	lag   uint64
+	lost  uint64
+	usage []billed
 }
 
 // expose writes the metrics that come from the folded state. While the loop
@@ -36,9 +35,9 @@ func (l *Loop) expose(w io.Writer) {
 	err := l.ask(ctx, func() {
 		x = exposed{
 			view: l.fleet.View(), leads: l.leading.leads,
-			lag:    max(l.reading.known, l.position.Seq) - l.position.Seq,
-			lost:   l.meters.lost.Get(),
-			tokens: maps.Clone(l.usage.tokens), cost: maps.Clone(l.usage.cost),
+			lag:   max(l.reading.known, l.position.Seq) - l.position.Seq,
+			lost:  l.meters.lost.Get(),
+			usage: l.usage.all(),
 		}
 	})
 	if err != nil {
@@ -51,11 +50,22 @@ func (l *Loop) expose(w io.Writer) {
 	for i := range x.view.Pools {
 		writePool(w, &x.view.Pools[i])
 	}
-	for _, tenant := range slices.Sorted(maps.Keys(x.tokens)) {
-		metrics.WriteCounterUint64(w, fmt.Sprintf("weir_tenant_tokens_total{tenant=%q}", tenant), x.tokens[tenant])
+	x.writeUsage(w)
+}
+
+// writeUsage writes tokens per tenant and cost per tenant and channel.
+func (x *exposed) writeUsage(w io.Writer) {
+	tokens := map[string]uint64{}
+	for _, b := range x.usage {
+		tokens[b.tenant] += b.tokens
 	}
-	for _, b := range slices.SortedFunc(maps.Keys(x.cost), compareBills) {
-		metrics.WriteCounterFloat64(w, fmt.Sprintf("weir_cost_total{tenant=%q,channel=%q}", b.tenant, b.channel), x.cost[b])
+	for _, tenant := range slices.Sorted(maps.Keys(tokens)) {
+		metrics.WriteCounterUint64(w, fmt.Sprintf("weir_tenant_tokens_total{tenant=%q}", tenant), tokens[tenant])
+	}
+	for _, b := range x.usage {
+		if b.channel != "" {
+			metrics.WriteCounterFloat64(w, fmt.Sprintf("weir_cost_total{tenant=%q,channel=%q}", b.tenant, b.channel), b.cost)
+		}
 	}
 }
 
