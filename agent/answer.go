@@ -77,9 +77,12 @@ func (a *attempt) take(p []byte) {
 	}
 }
 
-// isEvents reports whether an answer is an event stream, by its header or by
-// how it begins.
+// isEvents reports whether an answer is an event stream that can be read, by
+// its header or by how it begins.
 func isEvents(r *http.Response, p []byte) bool {
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return false
+	}
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
 		return true
 	}

@@ -29,6 +29,10 @@ const (
 	headerQueued   = "X-Weir-Queued-Ms"
 )
 
+// firstRead is the most room that is made for a body before any of it came, in
+// bytes.
+const firstRead = 1 << 20
+
 // longestDeadline bounds what a client may set.
 const longestDeadline = 24 * time.Hour
 
@@ -113,25 +117,29 @@ func (x *exchange) readBody() ([]byte, *dialect.Fault) {
 	if x.req.ContentLength > limit {
 		return nil, x.tooLarge()
 	}
-	var buf bytes.Buffer
-	in := io.LimitReader(x.req.Body, limit+1)
-	step := max(x.req.ContentLength+bytes.MinRead, 4<<10)
+	// One byte more than the length told, so that the end shows without
+	// growing; but what is only told takes no more than firstRead.
+	size := min(max(x.req.ContentLength+1, 4<<10), firstRead)
+	var buf []byte
 	for {
-		step = min(step, 1<<20)
-		if !x.transport.bodies.take(step) {
-			return nil, &dialect.Fault{Class: model.ClassOverloaded, Code: "out_of_memory", Message: "too many large requests at the same time", Wait: time.Second}
+		if !x.transport.bodies.take(size - int64(cap(buf))) {
+			return nil, &dialect.Fault{Class: model.ClassOverloaded, Code: "too_many_bodies", Message: "too many large requests at the same time", Wait: time.Second}
 		}
-		x.held += step
-		n, err := io.CopyN(&buf, in, step)
-		switch {
-		case int64(buf.Len()) > limit:
-			return nil, x.tooLarge()
-		case errors.Is(err, io.EOF):
-			return buf.Bytes(), nil
-		case err != nil:
-			return nil, mistake(http.StatusBadRequest, "invalid_body", "the request body broke off")
+		x.held += size - int64(cap(buf))
+		buf = append(make([]byte, 0, size), buf...)
+		for len(buf) < cap(buf) {
+			n, err := x.req.Body.Read(buf[len(buf):cap(buf)])
+			buf = buf[:len(buf)+n]
+			switch {
+			case int64(len(buf)) > limit:
+				return nil, x.tooLarge()
+			case errors.Is(err, io.EOF):
+				return buf, nil
+			case err != nil:
+				return nil, mistake(http.StatusBadRequest, "invalid_body", "the request body broke off")
+			}
 		}
-		step = 2 * n
+		size *= 2
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 // and repeats where that is allowed. The URL's path, from /v1/ on, says which
 // API is spoken; its host means nothing, for the channel's upstream decides.
 //
-// A request's X-Weir-Tenant, -Priority, -Core and -Deadline-Ms are read. The
-// answer carries X-Weir-Request, -Channel, -Tier, -Degraded, -Attempts and
+// A request's X-Weir-Tenant, -Priority, -Core and -Deadline-Ms are read; a
+// tenant that the fleet does not have counts as none. The answer carries X-Weir-Request, -Channel, -Tier, -Degraded, -Attempts and
 // -Queued-Ms. A request that got no answer gets a made one, in the shape of
 // its API, with status 429 or 503; an error is returned only when the request's
 // context ended.

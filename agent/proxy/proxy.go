@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,12 +35,17 @@ type Proxy struct {
 	set    *metrics.Set
 	keys   atomic.Pointer[Keys]
 	mux    *http.ServeMux
+	pieces sync.Pool // of copySize
 }
 
 // New returns a proxy that makes its calls through client and shows the
-// metrics of set at /metrics.
+// metrics of set at /metrics; a nil set has none.
 func New(client *agent.Client, set *metrics.Set) *Proxy {
+	if set == nil {
+		set = metrics.NewSet()
+	}
 	p := &Proxy{client: client, calls: client.Transport(), set: set, mux: http.NewServeMux()}
+	p.pieces.New = func() any { return new([copySize]byte) }
 	p.mux.HandleFunc("GET /healthz", p.health)
 	p.mux.HandleFunc("GET /metrics", p.metrics)
 	p.mux.HandleFunc("GET /weir/queue", p.guarded(p.queue))
@@ -122,7 +128,8 @@ func crossSite(site string) bool { return site != "" && site != "none" && site !
 // call passes a request through the transport.
 func (p *Proxy) call(w http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(readTimeout)) // not every writer has deadlines
+	defer func() { _ = rc.SetWriteDeadline(time.Time{}) }() // the connection may serve another call
+	_ = rc.SetReadDeadline(time.Now().Add(readTimeout))     // not every writer has deadlines
 	r.Body = &lifting{ReadCloser: r.Body, lift: func() { _ = rc.SetReadDeadline(time.Time{}) }}
 	resp, err := p.calls.RoundTrip(r)
 	if err != nil {
@@ -137,7 +144,9 @@ func (p *Proxy) call(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Length", strconv.FormatInt(resp.ContentLength, 10))
 	}
 	w.WriteHeader(resp.StatusCode)
-	if err := pass(r.Context(), w, rc, resp.Body); err != nil {
+	piece := p.pieces.Get().(*[copySize]byte)
+	defer p.pieces.Put(piece)
+	if err := pass(r.Context(), w, rc, resp.Body, piece[:]); err != nil {
 		panic(http.ErrAbortHandler) // the client must not take a part for the whole
 	}
 }
@@ -155,8 +164,7 @@ func (l *lifting) Close() error {
 }
 
 // pass copies an answer as it comes.
-func pass(ctx context.Context, w io.Writer, rc *http.ResponseController, body io.Reader) error {
-	buf := make([]byte, copySize)
+func pass(ctx context.Context, w io.Writer, rc *http.ResponseController, body io.Reader, buf []byte) error {
 	for {
 		n, err := body.Read(buf)
 		if n > 0 {

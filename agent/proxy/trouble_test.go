@@ -51,7 +51,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// gone is closed when the provider sees that its caller went.
+// waitGone waits for the provider to see that its caller went.
 func waitGone(t *testing.T, gone <-chan struct{}) {
 	t.Helper()
 	select {
@@ -306,18 +306,15 @@ func TestControllerAway(t *testing.T) {
 	}
 }
 
-// TestLargeBodies passes an answer that is larger than anything that is kept,
-// with the client reading slowly.
+// TestLargeAnswer passes an answer that is larger than anything that is kept.
 func TestLargeAnswer(t *testing.T) {
 	const parts, size = 600, 10_000
 	filler := strings.Repeat("x", size)
-	sent := make(chan int, parts)
 	w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"object":"list","data":["`)
-		for i := range parts {
+		for range parts {
 			_, _ = io.WriteString(w, filler)
-			sent <- i
 		}
 		_, _ = io.WriteString(w, `"],"usage":{"prompt_tokens":5,"total_tokens":5}}`)
 	})
