@@ -1,0 +1,73 @@
+package config
+
+import (
+	"github.com/goccy/go-yaml/ast"
+
+	"weir/events"
+	"weir/sim/strict"
+)
+
+// The most of each list that an entry of the log takes.
+const (
+	maxChannels = 4096
+	maxGroupsOf = 64
+)
+
+// check reports names used twice, references that point nowhere, and what is
+// impossible as a whole. It looks names up in the tree for their places.
+func (r *reader) check(body ast.Node) {
+	f := new(strict.Reader).Mapping(body, "")
+	if f == nil {
+		return
+	}
+	channels := r.Names(f, "channels")
+	groups := r.Names(f, "groups")
+	r.Names(f, "routes")
+	r.Names(f, "tenants")
+	for _, key := range []string{"channels", "groups", "routes"} {
+		if seq, ok := f.Get(key).(*ast.SequenceNode); ok && len(seq.Values) > maxChannels {
+			r.Fault(seq, "%s: has %d entries, at most %d are allowed", key, len(seq.Values), maxChannels)
+		}
+	}
+	f.Each("channels", func(c *strict.Fields) { r.checkGroups(c, groups) })
+	f.Each("routes", func(rt *strict.Fields) {
+		rt.List("tiers", func(n ast.Node, _ string) { r.tierChannels(n, channels) })
+	})
+	m := &r.file.Model
+	m.Normalize()
+	if r.Err() != nil {
+		return
+	}
+	if err := m.Check(); err != nil {
+		r.Fault(body, "%v", err)
+	}
+	if size := len(events.Encode(nil, m)); size > events.MaxEntry {
+		r.Fault(body, "takes %d bytes in the log, at most %d are allowed", size, events.MaxEntry)
+	}
+}
+
+func (r *reader) checkGroups(c *strict.Fields, groups map[string]bool) {
+	n := 0
+	c.List("groups", func(g ast.Node, path string) {
+		r.Known(g, "group", groups)
+		if n++; n == maxGroupsOf+1 {
+			r.Fault(g, "%s: a channel draws on at most %d groups", path, maxGroupsOf)
+		}
+	})
+}
+
+func (r *reader) tierChannels(n ast.Node, channels map[string]bool) {
+	quiet := new(strict.Reader)
+	visit := func(n ast.Node, path string) {
+		if _, short := n.(*ast.StringNode); short {
+			r.Known(n, "channel", channels)
+		} else if w := quiet.Mapping(n, path); w != nil {
+			r.Refer(w, "channel", "channel", channels)
+		}
+	}
+	if _, short := n.(*ast.SequenceNode); short {
+		quiet.Sequence(n, "", visit)
+	} else if t := quiet.Mapping(n, ""); t != nil {
+		t.List("channels", visit)
+	}
+}

@@ -1,0 +1,109 @@
+package config
+
+import (
+	"io"
+	"time"
+	_ "time/tzdata" // a reset's time zone must be known on every machine
+
+	"weir/agent"
+	"weir/model"
+	"weir/sim/strict"
+)
+
+// File is a weir.yaml. Controller and agents read the same one.
+type File struct {
+	// Model is what the fleet consists of; it is published, and holds no
+	// secret and no address.
+	Model      model.Config
+	NATS       NATS
+	Controller Controller
+	Agent      Agent
+	// Upstreams says where calls go, by channel. A channel without base_url
+	// has none: it is another machine's.
+	Upstreams map[string]agent.Upstream
+}
+
+// NATS is the fleet's bus.
+type NATS struct {
+	// Embedded is set when the controller brings its own server, which
+	// listens on Listen and keeps its streams in Store.
+	Embedded      bool
+	Listen, Store string
+	// SyncAlways puts every message on disk before it is acknowledged;
+	// otherwise the disk has it after a second.
+	SyncAlways bool
+	// URL is where agents, and a controller without a server of its own,
+	// connect; empty means the embedded server's address.
+	URL string
+	// TokenEnv names the environment variable with the token that clients
+	// show; empty for none. CredsFile is a NATS credentials file.
+	TokenEnv, CredsFile string
+}
+
+// Address returns what clients connect to.
+func (n *NATS) Address() string {
+	if n.URL != "" {
+		return n.URL
+	}
+	return "nats://" + n.Listen
+}
+
+// Controller is the controller's process.
+type Controller struct {
+	// Listen is host:port of its HTTP server, Store the folder of its state.
+	Listen, Store string
+	// TokenEnv names the environment variable with the token of its API.
+	TokenEnv string
+	// Hosts are names under which the HTTP server is reached, beside
+	// localhost and addresses.
+	Hosts []string
+}
+
+// Agent is a sidecar's process.
+type Agent struct {
+	// Listen is host:port of the sidecar.
+	Listen string
+	// Queue is how many requests may wait.
+	Queue int
+	// ClientKeys is the file of the sidecar's clients, see ParseKeys; empty
+	// means that whoever reaches it may call.
+	ClientKeys string
+}
+
+// newFile returns what a file says that says nothing.
+func newFile() *File {
+	return &File{
+		Model: model.Config{
+			Fleet: "default",
+			Retry: model.RetryConfig{
+				MaxAttempts: 3, Base: model.Second, Multiplier: 2 * model.One, Max: 30 * model.Second,
+				Jitter: model.One / 5, Budget: model.One / 10, Total: 120 * model.Second,
+			},
+			Timeouts: model.TimeoutConfig{Connect: 2 * model.Second, FirstToken: 15 * model.Second, Total: 120 * model.Second},
+		},
+		NATS:       NATS{Embedded: true, Listen: "127.0.0.1:4222", Store: "./weir-data/nats"},
+		Controller: Controller{Listen: "127.0.0.1:8080", Store: "./weir-data/state", TokenEnv: "WEIR_TOKEN"},
+		Agent:      Agent{Listen: "127.0.0.1:8787", Queue: 1000},
+		Upstreams:  map[string]agent.Upstream{},
+	}
+}
+
+// Default returns the settings of a file that sets none. It has no channels.
+func Default() *File { return newFile() }
+
+// Parse reads a weir.yaml. name stands for the file in messages; now decides
+// the offset of time zones that have summer time. The error is a
+// *strict.ParseError with every fault found, or what reading in gave.
+func Parse(name string, in io.Reader, now time.Time) (*File, error) {
+	doc, body, err := strict.Document(name, in)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{Reader: doc, now: now, file: newFile()}
+	r.read(body)
+	r.check(body)
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	return r.file, nil
+}

@@ -1,0 +1,219 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"weir/events"
+	"weir/model"
+	"weir/sim/strict"
+)
+
+// Bounds that no fleet reaches.
+const (
+	maxLimit = 1_000_000_000_000 // requests or tokens per minute or day
+	maxSlots = 1_000_000
+	maxShare = 1_000_000
+	maxRatio = 1000 * strict.PPM
+)
+
+// reader reads one weir.yaml.
+type reader struct {
+	*strict.Reader
+	now  time.Time
+	file *File
+}
+
+func (r *reader) read(body ast.Node) {
+	f := r.Mapping(body, "")
+	if f == nil {
+		return
+	}
+	r.fleet(f)
+	if c := f.Child("nats"); c != nil {
+		r.nats(c)
+	}
+	if c := f.Child("controller"); c != nil {
+		r.controller(c)
+	}
+	if c := f.Child("agent"); c != nil {
+		r.agent(c)
+	}
+	m := &r.file.Model
+	f.List("channels", func(n ast.Node, path string) { r.channel(n, path) })
+	f.List("groups", func(n ast.Node, path string) { m.Groups = append(m.Groups, r.group(n, path)) })
+	f.List("routes", func(n ast.Node, path string) { m.Routes = append(m.Routes, r.route(n, path)) })
+	f.List("tenants", func(n ast.Node, path string) { m.Tenants = append(m.Tenants, r.tenant(n, path)) })
+	if c := f.Child("retry"); c != nil {
+		r.retry(c, &m.Retry)
+	}
+	if c := f.Child("timeouts"); c != nil {
+		r.timeouts(c, &m.Timeouts)
+	}
+	f.Done()
+}
+
+func (r *reader) fleet(f *strict.Fields) {
+	m := &r.file.Model
+	if n := f.Get("fleet"); n != nil {
+		m.Fleet = r.Text(n, "fleet")
+		if err := events.CheckFleet(m.Fleet); err != nil {
+			r.Fault(n, "fleet: a fleet's name is 1 to %d of A-Z a-z 0-9 _ -, got %q", events.MaxName, m.Fleet)
+		}
+	}
+	r.mode(f, &m.Mode)
+}
+
+// mode reads enforce or observe and reports whether the key is there.
+func (r *reader) mode(f *strict.Fields, dst *model.Mode) bool {
+	word := dst.String()
+	strict.Choose(f, "mode", &word, model.ModeEnforce.String(), model.ModeObserve.String())
+	*dst = model.ModeEnforce
+	if word == model.ModeObserve.String() {
+		*dst = model.ModeObserve
+	}
+	return f.Has("mode")
+}
+
+func (r *reader) nats(f *strict.Fields) {
+	n := &r.file.NATS
+	n.Embedded = !f.Has("url")
+	f.Flag("embedded", &n.Embedded)
+	r.address(f, "listen", &n.Listen)
+	f.Text("store", &n.Store)
+	durability := "1s"
+	strict.Choose(f, "durability", &durability, "1s", "always")
+	n.SyncAlways = durability == "always"
+	r.busURL(f, &n.URL)
+	r.secret(f, "token_env", "token", "password")
+	r.variable(f, "token_env", &n.TokenEnv)
+	f.Text("creds_file", &n.CredsFile)
+	if n.TokenEnv != "" && n.CredsFile != "" {
+		r.Fault(f.Key("creds_file"), "%s: there is token_env too; use one of them", f.Sub("creds_file"))
+	}
+	switch {
+	case n.Embedded && f.Has("url"):
+		r.Fault(f.Key("url"), "%s: is for a server of your own; leave it out, or set embedded: false", f.Sub("url"))
+	case !n.Embedded:
+		f.Need("url")
+	}
+	f.Done()
+}
+
+func (r *reader) controller(f *strict.Fields) {
+	c := &r.file.Controller
+	r.address(f, "listen", &c.Listen)
+	f.Text("store", &c.Store)
+	r.secret(f, "token_env", "token")
+	r.variable(f, "token_env", &c.TokenEnv)
+	f.List("hosts", func(n ast.Node, path string) { c.Hosts = append(c.Hosts, strings.ToLower(r.Text(n, path))) })
+	f.Done()
+}
+
+func (r *reader) agent(f *strict.Fields) {
+	a := &r.file.Agent
+	r.address(f, "listen", &a.Listen)
+	count(f, "queue", &a.Queue, 1, 1_000_000)
+	f.Text("client_keys", &a.ClientKeys)
+	f.Done()
+}
+
+// address reads host:port.
+func (r *reader) address(f *strict.Fields, key string, dst *string) {
+	n := f.Get(key)
+	if n == nil {
+		return
+	}
+	text := r.Text(n, f.Sub(key))
+	_, port, err := net.SplitHostPort(text)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		r.Fault(n, "%s: must be host:port such as 127.0.0.1:8080, got %q", f.Sub(key), text)
+		return
+	}
+	*dst = text
+}
+
+// busURL reads the URL of NATS servers, several with commas between.
+func (r *reader) busURL(f *strict.Fields, dst *string) {
+	n := f.Get("url")
+	if n == nil {
+		return
+	}
+	text := r.Text(n, f.Sub("url"))
+	for one := range strings.SplitSeq(text, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		switch {
+		case err != nil || u.Host == "" || u.Scheme != "nats" && u.Scheme != "tls":
+			r.Fault(n, "%s: must be nats://host:port or tls://host:port", f.Sub("url"))
+			return
+		case u.User != nil:
+			r.Fault(n, "%s: a secret does not belong in this file; name it with token_env or creds_file", f.Sub("url"))
+			return
+		}
+	}
+	*dst = text
+}
+
+// variableName is what an environment variable's name looks like.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+
+// variable reads the name of an environment variable. What is none is not
+// shown: it may be the secret itself.
+func (r *reader) variable(f *strict.Fields, key string, dst *string) {
+	n := f.Get(key)
+	if n == nil {
+		return
+	}
+	text, ok := n.(*ast.StringNode)
+	if !ok || !variableName.MatchString(text.Value) {
+		r.Fault(n, "%s: must be the name of an environment variable (letters, digits, '_'), not the secret itself", f.Sub(key))
+		return
+	}
+	*dst = text.Value
+}
+
+// secret refuses keys under which a secret would stand in the file, and says
+// what to use instead. The secret is not shown.
+func (r *reader) secret(f *strict.Fields, instead string, keys ...string) {
+	for _, key := range keys {
+		if f.Has(key) {
+			f.Get(key)
+			r.Fault(f.Key(key), "%s: a secret does not belong in this file; name where it stands with %s", f.Sub(key), instead)
+		}
+	}
+}
+
+// integer is what a whole number may be read into.
+type integer interface {
+	~int | ~int64 | ~uint32 | ~uint8
+}
+
+// count reads a whole number from least to most, both of which T holds.
+func count[T integer](f *strict.Fields, key string, dst *T, least, most int64) {
+	v := int64(*dst)
+	f.Count(key, &v, least, most)
+	*dst = T(v)
+}
+
+// ratio reads a decimal number into parts per million.
+func ratio[T ~int64](f *strict.Fields, key string, dst *T, least, most int64) {
+	v := int64(*dst)
+	f.Ratio(key, &v, least, most)
+	*dst = T(v)
+}
+
+// span reads a duration.
+func span(f *strict.Fields, key string, dst *model.Nanos, least time.Duration) {
+	d := dst.Duration()
+	f.Span(key, &d, least)
+	*dst = model.Nanos(d)
+}

@@ -1,0 +1,156 @@
+package config
+
+import (
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"weir/model"
+	"weir/sim/strict"
+)
+
+// maxTiers is how many tiers a route may have: an agent keeps a set of them in
+// 32 bits.
+const maxTiers = 32
+
+func (r *reader) route(n ast.Node, path string) model.RouteConfig {
+	c := model.RouteConfig{DegradeCore: -1, DegradeOther: 30 * model.Second}
+	f := r.Mapping(n, path)
+	if f == nil {
+		return c
+	}
+	f.Need("name")
+	r.modelName(f, "name", &c.Name)
+	f.Need("tiers")
+	f.List("tiers", func(n ast.Node, path string) { c.Tiers = append(c.Tiers, r.tier(n, path)) })
+	if size := len(c.Tiers); f.Has("tiers") && (size == 0 || size > maxTiers) {
+		r.Fault(f.Key("tiers"), "%s: must have 1 to %d tiers, has %d", f.Sub("tiers"), maxTiers, size)
+	}
+	if d := f.Child("degrade_after"); d != nil {
+		r.degrade(d, "core", &c.DegradeCore)
+		r.degrade(d, "other", &c.DegradeOther)
+		d.Done()
+	}
+	f.Done()
+	return c
+}
+
+// degrade reads how long work waits before it goes to the next tier: a
+// duration or never.
+func (r *reader) degrade(f *strict.Fields, key string, dst *model.Nanos) {
+	n := f.Get(key)
+	if n == nil {
+		return
+	}
+	if n.GetToken().Value == "never" {
+		*dst = -1
+		return
+	}
+	if d, err := time.ParseDuration(n.GetToken().Value); err != nil || d < 0 || d > strict.MaxSpan {
+		r.Fault(n, "%s: must be never or a duration from 0 such as 30s, got %s", f.Sub(key), strict.Show(n))
+		return
+	}
+	span(f, key, dst, 0)
+}
+
+// tier reads the short form, a list of channels, or the full one.
+func (r *reader) tier(n ast.Node, path string) (t model.TierConfig) {
+	weighted := func(n ast.Node, path string) { t.Channels = append(t.Channels, r.weighted(n, path)) }
+	if _, short := n.(*ast.SequenceNode); short {
+		r.Sequence(n, path, weighted)
+	} else if f := r.Mapping(n, path); f != nil {
+		f.List("channels", weighted)
+		f.Text("capability", &t.Capability)
+		f.Text("rule", &t.Rule)
+		f.Done()
+	} else {
+		return t
+	}
+	if (len(t.Channels) == 0) == (t.Rule == "") {
+		r.Fault(n, "%s: needs either channels or a rule", path)
+	}
+	return t
+}
+
+// weightUnit is a weight of 1: weights go down to a hundredth.
+const weightUnit = 100
+
+// weighted reads a channel of a tier: its name, or a mapping with a weight.
+func (r *reader) weighted(n ast.Node, path string) model.WeightedChannel {
+	w := model.WeightedChannel{Weight: weightUnit}
+	if _, short := n.(*ast.StringNode); short {
+		w.Channel = r.Name(n, path)
+		return w
+	}
+	f := r.Mapping(n, path)
+	if f == nil {
+		return w
+	}
+	f.Need("channel")
+	f.Name("channel", &w.Channel)
+	weight := model.One
+	ratio(f, "weight", &weight, strict.PPM/weightUnit, maxRatio)
+	w.Weight = uint32(weight / (strict.PPM / weightUnit))
+	f.Done()
+	return w
+}
+
+func (r *reader) tenant(n ast.Node, path string) model.TenantConfig {
+	t := model.TenantConfig{Priority: model.PriorityNormal, Share: 1}
+	f := r.Mapping(n, path)
+	if f == nil {
+		return t
+	}
+	f.Need("name")
+	f.Name("name", &t.Name)
+	t.Priority = priority(f, t.Priority)
+	count(f, "share", &t.Share, 1, maxShare)
+	if c := f.Child("tokens_per_day"); c != nil {
+		count(c, "soft", &t.TokensPerDaySoft, 1, maxLimit)
+		count(c, "hard", &t.TokensPerDayHard, 1, maxLimit)
+		r.softFirst(c, int64(t.TokensPerDaySoft), int64(t.TokensPerDayHard))
+	}
+	if c := f.Child("cost_per_day"); c != nil {
+		ratio(c, "soft", &t.CostPerDaySoft, 1, maxLimit)
+		ratio(c, "hard", &t.CostPerDayHard, 1, maxLimit)
+		r.softFirst(c, t.CostPerDaySoft, t.CostPerDayHard)
+	}
+	f.Done()
+	return t
+}
+
+// softFirst ends a pair of limits: the one that warns must not be above the
+// one that refuses.
+func (r *reader) softFirst(f *strict.Fields, soft, hard int64) {
+	if hard > 0 && soft > hard {
+		r.Fault(f.Key("soft"), "%s: is above hard, so it would never warn", f.Sub("soft"))
+	}
+	f.Done()
+}
+
+func priority(f *strict.Fields, p model.Priority) model.Priority {
+	word := p.String()
+	strict.Choose(f, "priority", &word,
+		model.PriorityInteractive.String(), model.PriorityNormal.String(), model.PriorityBatch.String())
+	p, _ = model.ParsePriority(word)
+	return p
+}
+
+func (r *reader) retry(f *strict.Fields, c *model.RetryConfig) {
+	count(f, "max_attempts", &c.MaxAttempts, 1, 100)
+	span(f, "base", &c.Base, time.Millisecond)
+	ratio(f, "multiplier", &c.Multiplier, strict.PPM, maxRatio)
+	c.Max = max(c.Max, c.Base)
+	span(f, "max", &c.Max, c.Base.Duration())
+	ratio(f, "jitter", &c.Jitter, 0, strict.PPM)
+	ratio(f, "budget", &c.Budget, 0, strict.PPM)
+	span(f, "total", &c.Total, time.Millisecond)
+	f.Done()
+}
+
+func (r *reader) timeouts(f *strict.Fields, c *model.TimeoutConfig) {
+	span(f, "connect", &c.Connect, time.Millisecond)
+	span(f, "first_token", &c.FirstToken, time.Millisecond)
+	span(f, "total", &c.Total, time.Millisecond)
+	f.Done()
+}
