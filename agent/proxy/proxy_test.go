@@ -135,7 +135,7 @@ func TestPlaces(t *testing.T) {
 		{"busy mid-stream", streamBody, func(_ int, w http.ResponseWriter, _ *http.Request) {
 			stream(w, textFrame)
 			pauseShort()
-			stream(w, busyFrame)
+			more(w, busyFrame)
 		}, 200, "", []model.Class{model.ClassOverloaded}, textFrame + busyFrame},
 		{"reset mid-stream", streamBody, func(_ int, w http.ResponseWriter, _ *http.Request) {
 			stream(w, textFrame, `data: {"id":`)

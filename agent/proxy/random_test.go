@@ -69,9 +69,14 @@ func TestRandomAnswers(t *testing.T) {
 		}
 	})
 	all := w.attempts()
-	t.Logf("%d attempts", len(all))
-	if int64(len(all)) != calls.Load() {
-		t.Errorf("%d attempts are reported, %d were made", len(all), calls.Load())
+	unheard := int64(0) // the connection broke before the provider's handler ran
+	for _, a := range all {
+		if a.Class == model.ClassTransport && a.Status == 0 {
+			unheard++
+		}
+	}
+	if n := int64(len(all)); n < calls.Load() || n-unheard > calls.Load() {
+		t.Errorf("%d attempts are reported, %d of them unheard, %d were heard", n, unheard, calls.Load())
 	}
 	for _, a := range all {
 		if a.Class < model.ClassOK || a.Class > model.ClassCanceled || a.Rule == "" {
