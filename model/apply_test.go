@@ -58,7 +58,7 @@ func (s *script) run(d *datadriven.TestData) string {
 			}
 		}
 	case "rebase":
-		b := &Rebase{Snapshot: s.f.AppendBinary(nil), Digest: s.f.Digest(), Reason: "the log came back shorter"}
+		b := &Rebase{Term: s.f.Term(), Snapshot: s.f.AppendBinary(nil), Digest: s.f.Digest(), Reason: "the log came back shorter"}
 		if d.HasArg("bad") {
 			b.Digest[0]++
 		}

@@ -111,7 +111,7 @@ func (f *Fleet) hold(c *channel, a *Attempt, why string, fx *Effects) {
 		return
 	}
 	for _, other := range f.channels {
-		if !concerns(c, a, other) || !other.holdUntil(until) {
+		if !concerns(c, a, other) || !other.holdUntil(until, f.par().PassEvery) {
 			continue
 		}
 		f.decide(fx, Decision{Channel: other.name, Rule: RuleHold, Reason: fmt.Sprintf("%s; nothing starts for %s", why, until-f.now)})
@@ -242,7 +242,11 @@ func (f *Fleet) trip(c *channel, fx *Effects) {
 func (f *Fleet) openBreaker(c *channel, wait Nanos, reason string, fx *Effects) {
 	c.breaker.open(f.par(), f.now, wait)
 	f.setAlarm(c.breaker.Until)
-	f.floor(c, fmt.Sprintf("%s; open for %s", reason, c.breaker.Until-f.now), fx)
+	long := "until it is closed"
+	if c.breaker.Until != forever {
+		long = "for " + (c.breaker.Until - f.now).String()
+	}
+	f.floor(c, reason+"; open "+long, fx)
 }
 
 // floor takes the window of a channel whose breaker just opened to its floor,

@@ -245,6 +245,11 @@ func (p *pool) report(agent string, r *PoolReport, now Nanos, seq uint64, return
 		p.tokens.debit(max(over-mulDiv(g.safeTokens, int64(away), int64(Minute)), 0))
 		g.tokens = g.usedTokens
 	}
+	if !g.pending {
+		// Nobody holds more than a whole minute ahead of its use.
+		g.requests = min(g.requests, g.usedRequests+p.requests.Burst)
+		g.tokens = min(g.tokens, g.usedTokens+p.tokens.Burst)
+	}
 	if g.waitingRequests > 0 && g.waitingTokens > 0 {
 		p.typical += (Tokens(g.waitingTokens/g.waitingRequests) - p.typical) / 8
 	}
@@ -390,30 +395,28 @@ func (p *pool) pass(par *Params, now Nanos, rev uint64, changed func(agent strin
 	p.takeBack(rev, changed)
 }
 
-// feed grants those who wait as many whole requests each as go round, then one
-// more each in turn while there is enough. It reports whether nobody lacks.
+// holds returns how many whole requests of those that wait g has grants for.
+func (p *pool) holds(g *poolGrant) int64 { return max(g.waitingRequests-p.needs(g), 0) }
+
+// feed grants those who wait so many whole requests that everyone holds as
+// many unused ones as go round, or all it needs; then one more each in turn
+// while there is enough. It reports whether nobody lacks.
 func (p *pool) feed(rev uint64, changed func(string)) bool {
 	order := p.order()
 	if len(order) == 0 {
 		return true
 	}
-	each := p.rounds(order)
-	full := true
+	each := p.rounds(order, max(p.requests.Level, 0), max(p.tokens.Level, 0))
 	for _, i := range order {
 		g := &p.grants[i]
-		need := p.needs(g)
-		full = full && need <= each
-		if n := min(need, each); n > 0 {
+		if n := min(each-p.holds(g), p.needs(g)); n > 0 {
 			p.give(g, n, rev)
 			changed(g.agent)
 		}
 	}
-	if full {
-		return true
-	}
 	for _, i := range order {
 		g := &p.grants[i]
-		if !p.lacks(g) {
+		if !p.lacks(g) || p.holds(g) > each {
 			continue
 		}
 		if r, t := p.chunk(g); !p.fits(r, t, 0, 0) {
@@ -425,14 +428,14 @@ func (p *pool) feed(rev uint64, changed func(string)) bool {
 	return !slices.ContainsFunc(order, func(i int) bool { return p.lacks(&p.grants[i]) })
 }
 
-// rounds returns the largest n for which n requests for everyone in order, or
-// what it needs if that is less, fit into the level.
-func (p *pool) rounds(order []int) int64 {
+// rounds returns the largest n for which requests and tokens are enough that
+// everyone in order holds n unused requests, or all it needs.
+func (p *pool) rounds(order []int, requests, tokens int64) int64 {
 	fits := func(n int64) bool {
-		r, t := max(p.requests.Level, 0), max(p.tokens.Level, 0)
+		r, t := requests, tokens
 		for _, i := range order {
 			g := &p.grants[i]
-			k := min(p.needs(g), n)
+			k := min(max(n-p.holds(g), 0), p.needs(g))
 			cr, ct := p.chunk(g)
 			r -= k * cr
 			t -= min(mulDiv(k, ct, 1), maxUse)
@@ -442,22 +445,12 @@ func (p *pool) rounds(order []int) int64 {
 		}
 		return true
 	}
-	var lo, hi int64 // lo fits
+	var hi int64
 	for _, i := range order {
-		hi = max(hi, p.needs(&p.grants[i]))
+		g := &p.grants[i]
+		hi = max(hi, p.holds(g)+p.needs(g))
 	}
-	if fits(hi) {
-		return hi
-	}
-	for hi-lo > 1 {
-		mid := lo + (hi-lo)/2
-		if fits(mid) {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return lo
+	return largest(hi, fits)
 }
 
 // order returns the indexes of the grants that lack, least recently served first.
@@ -477,18 +470,78 @@ func (p *pool) order() []int {
 	return order
 }
 
-// takeBack asks idle agents for what they do not use.
+// takeBack asks agents for what they hold beyond what goes round: the idle for
+// all, those who wait for what is well above the others'.
 func (p *pool) takeBack(rev uint64, changed func(string)) {
+	var waiting []int
+	requests, tokens := max(p.requests.Level, 0), max(p.tokens.Level, 0)
+	for i := range p.grants {
+		if g := &p.grants[i]; g.away == 0 && g.waitingRequests > 0 {
+			waiting = append(waiting, i)
+			requests += max(g.requests-g.usedRequests, 0)
+			tokens += max(g.tokens-g.usedTokens, 0)
+		}
+	}
+	each := p.even(waiting, requests, tokens)
 	for i := range p.grants {
 		g := &p.grants[i]
-		idle := g.away == 0 && g.waitingRequests == 0 && !g.pending
-		if !idle || g.requests <= g.usedRequests && g.tokens <= g.usedTokens {
+		if g.away > 0 || g.pending {
+			continue
+		}
+		var keep int64
+		if g.waitingRequests > 0 {
+			if keep = each; p.holds(g) <= keep+max(keep/2, 1) {
+				continue
+			}
+		}
+		r, t := p.chunk(g)
+		r, t = min(g.requests, g.usedRequests+keep*r), min(g.tokens, g.usedTokens+mulDiv(keep, t, 1))
+		if r == g.requests && t == g.tokens {
 			continue
 		}
 		g.pending, g.heldRequests, g.heldTokens = true, g.requests, g.tokens
-		g.requests, g.tokens, g.rev = min(g.requests, g.usedRequests), min(g.tokens, g.usedTokens), rev
+		g.requests, g.tokens, g.rev = r, t, rev
 		changed(g.agent)
 	}
+}
+
+// even returns how many unused requests everyone in order would hold if so
+// many requests and tokens were divided among them from the start.
+func (p *pool) even(order []int, requests, tokens int64) int64 {
+	fits := func(n int64) bool {
+		r, t := requests, tokens
+		for _, i := range order {
+			g := &p.grants[i]
+			k := min(n, g.waitingRequests)
+			cr, ct := p.chunk(g)
+			r -= k * cr
+			t -= min(mulDiv(k, ct, 1), maxUse)
+		}
+		return (!p.requests.limited() || r >= 0) && (!p.tokens.limited() || t >= 0)
+	}
+	var hi int64
+	for _, i := range order {
+		hi = max(hi, p.grants[i].waitingRequests)
+	}
+	return largest(hi, fits)
+}
+
+// largest returns the largest n up to hi that fits, where 0 does and what is
+// larger than one that does not does not either.
+func largest(hi int64, fits func(int64) bool) int64 {
+	if fits(hi) {
+		return hi
+	}
+	lo := int64(0)
+	for hi-lo > 1 {
+		mid := lo + (hi-lo)/2
+		if fits(mid) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
 }
 
 // float gives agents a little ahead of need while the pool is at least half

@@ -132,9 +132,11 @@ func (c *channel) waitUntil() Nanos {
 	return until
 }
 
-// holdUntil makes the hold end no earlier than until, and reports whether it moved.
-func (c *channel) holdUntil(until Nanos) bool {
-	if until <= c.hold {
+// holdUntil makes the hold end no earlier than until, and reports whether it
+// moved by more than least: many agents are told to wait at almost the same
+// time, and each would move it by a little.
+func (c *channel) holdUntil(until, least Nanos) bool {
+	if until <= c.hold+least {
 		return false
 	}
 	c.hold = until

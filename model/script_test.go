@@ -337,16 +337,10 @@ func (s *script) summary(agent string, words []string) {
 func (s *script) source(agent string, o opts) Source {
 	a := s.speaker(agent)
 	if boot := uint64(o.num("@boot", int64(a.boot))); boot > a.boot {
-		*a = *s.newSpeaker(agent)
-		a.boot = boot
+		*a = speaker{boot: boot, ack: map[string]uint64{}, said: map[string]uint64{}}
 	}
 	src := Source{Agent: agent, Boot: uint64(o.num("@boot", int64(a.boot))), Seq: uint64(o.num("@seq", int64(a.seq)+1)), Span: 1, Base: uint64(o.num("@base", int64(a.base)))}
 	return src
-}
-
-func (s *script) newSpeaker(agent string) *speaker {
-	delete(s.agents, agent)
-	return s.speaker(agent)
 }
 
 // report folds one report of an agent.
