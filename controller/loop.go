@@ -159,7 +159,9 @@ func (l *Loop) turn(ctx context.Context) error {
 		case r := <-l.keeping.results:
 			l.trimmedTo(r)
 		case found := <-l.looking.results:
-			l.looked(ctx, found)
+			if err := l.looked(ctx, found); err != nil {
+				return err
+			}
 		case f := <-l.asked:
 			f()
 		case <-timer.C:

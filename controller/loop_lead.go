@@ -243,8 +243,8 @@ func (l *Loop) refused(r appended) {
 		// Somebody else was faster; the next state is tried once it is folded.
 		d.after = time.Now().Add(time.Millisecond)
 	case anchors && errors.Is(r.err, events.ErrTooLarge):
-		l.log.Error("the state is too large for a rebase, the log stays without one", slog.Any("error", r.err))
-		l.position.Owed = ""
+		l.log.Error("the state is too large for a rebase, it is kept beside the log instead", slog.Any("error", r.err))
+		l.position.Owed, l.keeping.due = "", true
 	default:
 		d.after = time.Now().Add(d.pause.next())
 		l.log.Warn("log takes no entry, trying again", slog.String("kind", r.fact.Kind().String()), slog.Any("error", r.err))

@@ -202,17 +202,16 @@ func (l *Loop) look(ctx context.Context, now time.Time) {
 	})
 }
 
-// looked acts on what a look saw.
-func (l *Loop) looked(ctx context.Context, k look) {
+// looked acts on what a look saw. Its error ends the loop.
+func (l *Loop) looked(ctx context.Context, k look) error {
 	l.looking.busy = false
 	if k.err != nil {
 		l.log.Warn("log cannot be looked at", slog.Any("error", k.err))
-		return
+		return nil
 	}
 	l.reading.known = max(k.info.Last, l.position.Seq)
 	if kind := judge(k.position, k.sight); kind != faultNone {
-		l.remend(ctx, kind, k)
-		return
+		return l.remend(ctx, kind, k)
 	}
 	l.position.Created = k.info.Created
 	l.missing(k.info.Missing)
@@ -222,29 +221,33 @@ func (l *Loop) looked(ctx context.Context, k look) {
 	l.leading.looked(k.at, k.info.Last)
 	if l.reading.broken {
 		l.read(ctx)
-		return
+		return nil
 	}
 	l.unstall(ctx, k)
+	return nil
 }
 
 // remend mends a log that changed under the running fold, and reads anew. A
 // standby waits for the leader to do it.
-func (l *Loop) remend(ctx context.Context, kind fault, k look) {
+func (l *Loop) remend(ctx context.Context, kind fault, k look) error {
 	lost := kind == faultShortened || kind == faultRewound || kind == faultReplaced
 	if l.position.Owed != "" && (!lost || l.leading.standby) {
-		return // known, and nothing to do but the rebase
+		return nil // known, and nothing to do but the rebase
 	}
 	l.faults.add(l, kind, describe(kind, k.position, k.sight))
 	if !lost || l.leading.standby {
-		return
+		return nil
 	}
 	l.reading.stop()
-	if err := l.mend(ctx, kind, k.info); err != nil {
+	if err := l.mend(ctx, kind, k.info); errors.Is(err, errCommit) {
+		return err
+	} else if err != nil {
 		l.log.Warn("log cannot be mended, trying again", slog.Any("error", err))
 	}
 	l.reading.next = l.position.Seq + 1
 	l.leading.awaited = 0
 	l.read(ctx)
+	return nil
 }
 
 // unstall helps a fold that does not get what the log has: a reader that

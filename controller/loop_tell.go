@@ -146,9 +146,7 @@ func (l *Loop) broadcast(ctx context.Context, now time.Time) {
 		b.term = &model.TermNotice{Term: l.fleet.Term(), Seq: l.position.Seq, Controller: l.name}
 	}
 	if t.config {
-		config, seq := l.fleet.Config()
-		copied := *config // the fold may change the mode in place
-		b.config, b.seq = &copied, seq
+		b.config, b.seq = l.toldConfig()
 	}
 	switch {
 	case t.full:
@@ -162,6 +160,17 @@ func (l *Loop) broadcast(ctx context.Context, now time.Time) {
 		b.err = b.send(ctx, l.options.Outbox)
 		t.broadcasts <- b
 	})
+}
+
+// toldConfig returns a copy of the configuration in force: the fold writes
+// into its own, also where it only encodes it.
+func (l *Loop) toldConfig() (*model.Config, uint64) {
+	config, seq := l.fleet.Config()
+	copied, err := copyConfig(config)
+	if err != nil {
+		l.log.Error("the configuration in force cannot be told", slog.Any("error", err))
+	}
+	return copied, seq
 }
 
 // send sends the round in the order that receivers need: who leads, what the

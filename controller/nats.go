@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -35,8 +36,8 @@ type NATSOptions struct {
 	// it the disk has everything after a second, which a crash of the process
 	// does not notice and a power cut does.
 	SyncAlways bool
-	// MaxStore bounds the disk it uses, in bytes; 0 means 16 GiB. It should
-	// stay well under what the disk has free.
+	// MaxStore bounds the disk it uses, in bytes; 0 means what it uses now
+	// and three quarters of what is free. On a full disk JetStream stops.
 	MaxStore int64
 	// Logger hears of trouble; nil means nobody does.
 	Logger *slog.Logger
@@ -72,6 +73,11 @@ func StartNATS(o NATSOptions) (*NATS, error) {
 	if err := os.MkdirAll(o.Store, 0o700); err != nil {
 		return nil, fmt.Errorf("make nats store %s: %w", o.Store, err)
 	}
+	if o.MaxStore <= 0 {
+		if options.JetStreamMaxStore, err = room(o.Store); err != nil {
+			return nil, fmt.Errorf("measure nats store %s: %w", o.Store, err)
+		}
+	}
 	lock, err := pebble.LockDirectory(o.Store, vfs.Default)
 	if err != nil {
 		return nil, fmt.Errorf("open nats store %s: it is in use by another process (%w)", o.Store, err)
@@ -85,9 +91,6 @@ func StartNATS(o NATSOptions) (*NATS, error) {
 
 // server turns the options into nats-server's.
 func (o *NATSOptions) server() (*server.Options, error) {
-	if o.MaxStore <= 0 {
-		o.MaxStore = 16 << 30
-	}
 	s := &server.Options{
 		ServerName:         "weir",
 		NoSigs:             true, // signals are the process's own
@@ -122,6 +125,27 @@ func (o *NATSOptions) server() (*server.Options, error) {
 		return s, nil
 	}
 	return s, free(o.Listen)
+}
+
+// room returns what the folder holds and three quarters of what the disk has
+// free beside it.
+func room(dir string) (int64, error) {
+	usage, err := vfs.Default.GetDiskUsage(dir)
+	if err != nil {
+		return 0, err
+	}
+	held := int64(0)
+	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			held += info.Size()
+		}
+		return err
+	})
+	return held + int64(usage.AvailBytes/4*3), err
 }
 
 // loopback reports whether only this machine can reach host.

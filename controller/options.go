@@ -69,12 +69,14 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("controller id has %d bytes, at most %d", len(o.Controller), events.MaxName)
 	}
 	if o.Config != nil {
-		c := *o.Config
-		c.Normalize()
-		if err := c.Check(); err != nil {
+		c, err := copyConfig(o.Config)
+		if err == nil {
+			err = c.Check()
+		}
+		if err != nil {
 			return o, fmt.Errorf("check configuration: %w", err)
 		}
-		o.Config = &c
+		o.Config = c
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -83,6 +85,20 @@ func (o Options) withDefaults() (Options, error) {
 		o.Metrics = metrics.NewSet()
 	}
 	return o, nil
+}
+
+// copyConfig returns a copy that shares nothing with c, in normal form. Its
+// error says that the log would not take c.
+func copyConfig(c *model.Config) (*model.Config, error) {
+	f, err := events.Decode(events.Encode(nil, c))
+	if err != nil {
+		return nil, err
+	}
+	copied, ok := f.(*model.Config)
+	if !ok {
+		return nil, fmt.Errorf("a configuration reads back as %s", f.Kind())
+	}
+	return copied, nil
 }
 
 // processName makes an id unique to this start, so that a process never takes
