@@ -14,7 +14,7 @@ func cascade(t *testing.T) *incident.Incident {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return inc.Compress(28 * time.Second)
+	return inc.Compress(30 * time.Second)
 }
 
 func run(t *testing.T, c Config) *Result {
@@ -90,7 +90,7 @@ func BenchmarkCascade(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	inc = inc.Compress(28 * time.Second)
+	inc = inc.Compress(30 * time.Second)
 	var events uint64
 	for b.Loop() {
 		r, err := Run(Config{Incident: inc, Seed: 1, Policy: PolicyWeir})
