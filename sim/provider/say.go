@@ -1,14 +1,24 @@
 package provider
 
 import (
-	"net/http"
-
 	"weir/model"
 	"weir/sim/incident"
 )
 
-// statusOverloaded is Anthropic's status for trouble of its own.
-const statusOverloaded = 529
+// The HTTP statuses that providers answer with, by their own numbers, since a
+// simulator has no business with net/http. 529 is Anthropic's, for trouble of
+// its own.
+const (
+	statusFine            = 200
+	statusBadRequest      = 400
+	statusUnauthorized    = 401
+	statusPaymentRequired = 402
+	statusForbidden       = 403
+	statusTooLarge        = 413
+	statusTooMany         = 429
+	statusUnavailable     = 503
+	statusOverloaded      = 529
+)
 
 // words is how a shape answers for one reason when the law names neither
 // status nor code.
@@ -35,12 +45,12 @@ func natural(shape incident.Shape, reason incident.Reason) words {
 func naturalOpenAI(reason incident.Reason) words {
 	switch reason {
 	case incident.ReasonConcurrency:
-		return words{http.StatusServiceUnavailable, "server_is_overloaded"}
+		return words{statusUnavailable, "server_is_overloaded"}
 	case incident.ReasonDay:
-		return words{http.StatusTooManyRequests, "insufficient_quota"}
+		return words{statusTooMany, "insufficient_quota"}
 	case incident.ReasonRequests, incident.ReasonTokens, incident.ReasonBan, incident.ReasonTooLarge:
 	}
-	return words{http.StatusTooManyRequests, "rate_limit_exceeded"}
+	return words{statusTooMany, "rate_limit_exceeded"}
 }
 
 func naturalAnthropic(reason incident.Reason) words {
@@ -48,38 +58,38 @@ func naturalAnthropic(reason incident.Reason) words {
 	case incident.ReasonConcurrency:
 		return words{statusOverloaded, "overloaded_error"}
 	case incident.ReasonTooLarge:
-		return words{http.StatusRequestEntityTooLarge, "request_too_large"}
+		return words{statusTooLarge, "request_too_large"}
 	case incident.ReasonDay:
-		return words{http.StatusTooManyRequests, "enforced_spend_limit_reached"}
+		return words{statusTooMany, "enforced_spend_limit_reached"}
 	case incident.ReasonRequests, incident.ReasonTokens, incident.ReasonBan:
 	}
-	return words{http.StatusTooManyRequests, "rate_limit_error"}
+	return words{statusTooMany, "rate_limit_error"}
 }
 
 func naturalGemini(reason incident.Reason) words {
 	switch reason {
 	case incident.ReasonConcurrency:
-		return words{http.StatusServiceUnavailable, "UNAVAILABLE"}
+		return words{statusUnavailable, "UNAVAILABLE"}
 	case incident.ReasonTooLarge:
-		return words{http.StatusBadRequest, "INVALID_ARGUMENT"}
+		return words{statusBadRequest, "INVALID_ARGUMENT"}
 	case incident.ReasonRequests, incident.ReasonTokens, incident.ReasonDay, incident.ReasonBan:
 	}
-	return words{http.StatusTooManyRequests, "RESOURCE_EXHAUSTED"}
+	return words{statusTooMany, "RESOURCE_EXHAUSTED"}
 }
 
 func naturalMiniMax(reason incident.Reason) words {
 	switch reason {
 	case incident.ReasonConcurrency:
-		return words{http.StatusOK, "2064"}
+		return words{statusFine, "2064"}
 	case incident.ReasonTokens:
-		return words{http.StatusOK, "1039"}
+		return words{statusFine, "1039"}
 	case incident.ReasonDay:
-		return words{http.StatusOK, "2056"}
+		return words{statusFine, "2056"}
 	case incident.ReasonTooLarge:
-		return words{http.StatusOK, "2013"}
+		return words{statusFine, "2013"}
 	case incident.ReasonRequests, incident.ReasonBan:
 	}
-	return words{http.StatusOK, "1002"}
+	return words{statusFine, "1002"}
 }
 
 // meaning returns what the true reason would be called by an honest provider.
@@ -130,11 +140,11 @@ func codeMeaning(code string) (c model.Class, d model.Dimension, ok bool) {
 // statusMeaning returns what a status says when no code does.
 func statusMeaning(status int) (c model.Class, ok bool) {
 	switch {
-	case status == http.StatusTooManyRequests:
+	case status == statusTooMany:
 		return model.ClassRateLimited, true
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+	case status == statusUnauthorized || status == statusForbidden:
 		return model.ClassAuth, true
-	case status == http.StatusPaymentRequired:
+	case status == statusPaymentRequired:
 		return model.ClassQuotaExhausted, true
 	case status >= 500:
 		return model.ClassOverloaded, true
