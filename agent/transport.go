@@ -1,11 +1,8 @@
 package agent
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -31,23 +28,12 @@ import (
 // settled when its body ends or is closed.
 type Transport struct {
 	client *Client
-	pools  map[string]*http.Transport // by channel
+	pools  map[string]*pool // by channel
 	bodies quota
 	chunks sync.Pool
 }
 
 const (
-	// idleConns is how many idle connections to one upstream are kept. A
-	// channel's window is rarely larger, and dialling anew costs a round trip
-	// or three.
-	idleConns = 256
-	// idleTimeout is below what common load balancers keep.
-	idleTimeout = 55 * time.Second
-	// connectTimeout bounds a dial where the fleet sets nothing.
-	connectTimeout = 5 * time.Second
-	tlsTimeout     = 5 * time.Second
-	// maxAnswerHeader bounds an answer's header in bytes.
-	maxAnswerHeader = 256 << 10
 	// chunkSize is the most that is read of an answer at once.
 	chunkSize = 32 << 10
 	// leastBodies is the least room for all requests' bodies together, in
@@ -55,39 +41,17 @@ const (
 	leastBodies = 256 << 20
 )
 
-// Transport returns a transport for the client's upstreams.
+// Transport returns a transport for the client's upstreams. A client needs
+// one.
 func (c *Client) Transport() *Transport {
-	t := &Transport{client: c, pools: make(map[string]*http.Transport, len(c.targets))}
+	t := &Transport{client: c, pools: make(map[string]*pool, len(c.targets))}
 	t.bodies.limit = max(leastBodies, 4*c.cfg.MaxBody)
 	t.chunks.New = func() any { return new([chunkSize]byte) }
 	for name := range c.targets {
-		t.pools[name] = c.pool()
+		t.pools[name] = c.newPool()
 	}
+	c.cfg.Metrics.RegisterMetricsWriter(t.writeMetrics)
 	return t
-}
-
-// pool returns the connections of one channel. Redirects are not followed: an
-// http.Transport never does.
-func (c *Client) pool() *http.Transport {
-	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment,
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			timeout := c.Fleet().Timeouts.Connect.Duration()
-			if timeout <= 0 {
-				timeout = connectTimeout
-			}
-			d := net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second}
-			return d.DialContext(ctx, network, addr)
-		},
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:    tlsTimeout,
-		ForceAttemptHTTP2:      true,
-		MaxIdleConnsPerHost:    idleConns,
-		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxAnswerHeader,
-		WriteBufferSize:        16 << 10,
-		ReadBufferSize:         16 << 10,
-	}
 }
 
 // CloseIdleConnections closes the connections that no call uses.

@@ -98,3 +98,43 @@ func (p *Proxy) queue(w http.ResponseWriter, _ *http.Request) {
 	}
 	writeJSON(w, page)
 }
+
+// quotaPage is what is left before a call would wait.
+type quotaPage struct {
+	Channels []channelRoom `json:"channels"`
+	Pools    []poolRoom    `json:"pools"`
+}
+
+type channelRoom struct {
+	Channel string  `json:"channel"`
+	Slots   int64   `json:"slots"`
+	WaitS   float64 `json:"wait_s"`
+}
+
+// poolRoom is a budget's room; null means without a limit.
+type poolRoom struct {
+	Pool     string        `json:"pool"`
+	Requests *int64        `json:"requests"`
+	Tokens   *model.Tokens `json:"tokens"`
+}
+
+// quota shows what this agent may start now.
+func (p *Proxy) quota(w http.ResponseWriter, _ *http.Request) {
+	var v model.GateView
+	p.client.View(&v)
+	page := quotaPage{Channels: []channelRoom{}, Pools: []poolRoom{}}
+	for _, c := range v.Channels {
+		page.Channels = append(page.Channels, channelRoom{c.Channel, max(0, c.Share-c.InFlight-c.Held), c.Wait.Duration().Seconds()})
+	}
+	for _, b := range v.Pools {
+		page.Pools = append(page.Pools, poolRoom{b.Pool, room(b.LeftRequests), room(b.LeftTokens)})
+	}
+	writeJSON(w, page)
+}
+
+func room[N int64 | model.Tokens](left N) *N {
+	if left < 0 {
+		return nil
+	}
+	return &left
+}

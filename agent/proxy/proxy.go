@@ -49,6 +49,7 @@ func New(client *agent.Client, set *metrics.Set) *Proxy {
 	p.mux.HandleFunc("GET /healthz", p.health)
 	p.mux.HandleFunc("GET /metrics", p.metrics)
 	p.mux.HandleFunc("GET /weir/queue", p.guarded(p.queue))
+	p.mux.HandleFunc("GET /weir/quota", p.guarded(p.quota))
 	p.mux.HandleFunc("GET /v1/models", p.guarded(p.models))
 	p.mux.HandleFunc("GET /v1/models/{name...}", p.guarded(p.model))
 	p.mux.HandleFunc("/v1/", p.guarded(p.call))

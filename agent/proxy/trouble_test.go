@@ -412,6 +412,7 @@ func TestPages(t *testing.T) {
 		"/v1/models/route":  `"object":"model"`,
 		"/v1/models/other":  "model_not_found",
 		"/weir/queue":       `"channel":"main"`,
+		"/weir/quota":       `{"channels":[{"channel":"main","slots":8,"wait_s":0}],"pools":[]}`,
 		"/metrics":          `weir_request_seconds_count{route="route",outcome="ok"} 1`,
 		"/v1/responses/abc": "method_not_allowed",
 		"/elsewhere":        "unknown_path",
@@ -421,7 +422,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	text := w.get("/metrics")
-	for _, name := range []string{"weir_queue_depth{", "weir_queue_seconds_bucket{", "weir_retries_total{", "weir_would_refuse_total{", "weir_lease_slots{", `weir_mode{mode="enforce"} 1`, "weir_spool_events "} {
+	for _, name := range []string{"weir_queue_depth{", "weir_queue_seconds_bucket{", "weir_retries_total{", "weir_would_refuse_total{", "weir_lease_slots{", `weir_pool_connections{channel="main",state="idle"} 1`, `weir_mode{mode="enforce"} 1`, "weir_spool_events "} {
 		if !strings.Contains(text, name) {
 			t.Errorf("metrics lack %s", name)
 		}
