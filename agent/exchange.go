@@ -236,7 +236,9 @@ func codeOf(c model.Class) string {
 		return "invalid_request"
 	case model.ClassTransport:
 		return "upstream_unreachable"
-	case model.ClassOK, model.ClassCanceled:
+	case model.ClassCanceled:
+		return "deadline_exceeded"
+	case model.ClassOK:
 	}
 	return "unavailable"
 }

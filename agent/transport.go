@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/agent/dialect"
+	"weir/model"
 )
 
 // Transport is an http.RoundTripper that does whole calls under the client's
@@ -17,10 +18,11 @@ import (
 // API is spoken; its host means nothing, for the channel's upstream decides.
 //
 // A request's X-Weir-Tenant, -Priority, -Core and -Deadline-Ms are read; a
-// tenant that the fleet does not have counts as none. The answer carries X-Weir-Request, -Channel, -Tier, -Degraded, -Attempts and
-// -Queued-Ms. A request that got no answer gets a made one, in the shape of
-// its API, with status 429 or 503; an error is returned only when the request's
-// context ended.
+// tenant that the fleet does not have counts as none. The answer carries
+// X-Weir-Request, -Channel, -Tier, -Degraded, -Attempts and -Queued-Ms. A
+// request that no provider answered gets a made answer, in the shape of its
+// API, with status 429 or 503, or 4xx for its own mistake; an error is returned
+// only when the request's context ended.
 //
 // An answer is held back until it is known to be one: a stream until its
 // first event with content, any other body until its end, both bounded. From
@@ -66,6 +68,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := &exchange{transport: t, req: req, came: time.Now(), id: rand.Uint64()}
 	if fault := x.read(); fault != nil {
 		x.release()
+		t.client.ended(x.request.Route, "mistake", model.Nanos(time.Since(x.came)))
 		return x.refuse(fault), nil
 	}
 	p, err := t.client.Acquire(req.Context(), x.request)
