@@ -21,7 +21,7 @@ func BenchmarkFold(b *testing.B) {
 	const agents, records, batch = 16, 10_000, 100
 	for b.Loop() {
 		b.StopTimer()
-		l, err := openLive(b.TempDir(), "", slog.New(slog.DiscardHandler))
+		l, err := openLive(b.TempDir(), "", 0, slog.New(slog.DiscardHandler))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func BenchmarkFold(b *testing.B) {
 		dir := l.natsDir[:len(l.natsDir)-len("/nats")]
 		b.StartTimer()
 		started := time.Now()
-		if l, err = openLive(dir, "", slog.New(slog.DiscardHandler)); err != nil {
+		if l, err = openLive(dir, "", 0, slog.New(slog.DiscardHandler)); err != nil {
 			b.Fatal(err)
 		}
 		opened := time.Now()
@@ -139,7 +139,7 @@ func busyReport(rng *rand.Rand, agent string, seq, base uint64, batch int) *mode
 // BenchmarkReport times one report from its writing until it is folded, while
 // nothing else goes on.
 func BenchmarkReport(b *testing.B) {
-	l, err := openLive(b.TempDir(), "", slog.New(slog.DiscardHandler))
+	l, err := openLive(b.TempDir(), "", 0, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -70,10 +71,7 @@ func (x *exposed) writeUsage(w io.Writer) {
 }
 
 func compareBills(a, b bill) int {
-	if a.tenant != b.tenant {
-		return strings.Compare(a.tenant, b.tenant)
-	}
-	return strings.Compare(a.channel, b.channel)
+	return cmp.Or(strings.Compare(a.tenant, b.tenant), strings.Compare(a.channel, b.channel))
 }
 
 func (x *exposed) writeLoop(w io.Writer) {

@@ -3,6 +3,7 @@ package controller_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -44,7 +45,7 @@ func TestMain(m *testing.M) {
 func child(dir, listen string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	l, err := openLive(dir, listen, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	l, err := openLive(dir, listen, 0, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		return err
 	}
@@ -209,8 +210,11 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return address
 }
 
 func storedFleet(t *testing.T, dir string) *model.Fleet {
@@ -219,13 +223,13 @@ func storedFleet(t *testing.T, dir string) *model.Fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
 	var scan error
 	f, err := model.FleetFromParts(s.Parts(&scan))
 	if err != nil || scan != nil {
 		t.Fatal(err, scan)
 	}
-	if p, _, err := s.Load(); err != nil || p.Seq != f.Seq() {
+	p, _, err := s.Load()
+	if err := errors.Join(err, s.Close()); err != nil || p.Seq != f.Seq() {
 		t.Fatalf("position %+v (%v) and state at %d", p, err, f.Seq())
 	}
 	return f

@@ -39,7 +39,7 @@ type live struct {
 }
 
 // openLive starts everything on the two folders. listen is NATS's address.
-func openLive(dir, listen string, logger *slog.Logger) (l *live, err error) {
+func openLive(dir, listen string, keep uint64, logger *slog.Logger) (l *live, err error) {
 	l = &live{natsDir: filepath.Join(dir, "nats"), stateDir: filepath.Join(dir, "state"), set: metrics.NewSet(), done: make(chan error, 1)}
 	if l.nats, err = controller.StartNATS(controller.NATSOptions{Store: l.natsDir, Listen: listen, Logger: logger}); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func openLive(dir, listen string, logger *slog.Logger) (l *live, err error) {
 		return nil, err
 	}
 	l.loop, err = controller.New(controller.Options{
-		Fleet: fleet, Log: l.log, Outbox: outbox, Store: l.store, Config: config("a", "b"), Logger: logger, Metrics: l.set,
+		Fleet: fleet, Log: l.log, Outbox: outbox, Store: l.store, Config: config("a", "b"), Keep: keep, Logger: logger, Metrics: l.set,
 	})
 	if err != nil {
 		return nil, err
@@ -78,9 +78,9 @@ func (l *live) close() error {
 	return errors.Join(err, l.nats.Close())
 }
 
-func startLive(t *testing.T, dir string) *live {
+func startLive(t *testing.T, dir string, keep ...uint64) *live {
 	t.Helper()
-	l, err := openLive(dir, "", slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	l, err := openLive(dir, "", slices.Max(append(keep, 0)), slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,5 +332,36 @@ func TestManyAgentsAreFoldedOnce(t *testing.T) {
 		if err := errors.Join(s.Each(0, math.MaxUint64, false, func(uint64, []byte) bool { decisions++; return true }), s.Close()); err != nil || decisions == 0 {
 			t.Errorf("%d decisions stored, %v", decisions, err)
 		}
+	}
+}
+
+// TestLiveLogIsTrimmed keeps a short log in a real stream over restarts.
+func TestLiveLogIsTrimmed(t *testing.T) {
+	const keep, rounds, reports = 100, 4, 150
+	dir := t.TempDir()
+	x := &agent{t: t, id: "x", boot: 1}
+	for round := range rounds {
+		l := startLive(t, dir, keep)
+		if s := l.leads(t); len(s.Faults) != 0 {
+			t.Errorf("faults %+v", s.Faults)
+		}
+		x.writer = l.agent(t, "x").writer
+		for range reports {
+			x.send(ok())
+		}
+		info, err := l.log.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.loop.Wait(t.Context(), info.Last); err != nil {
+			t.Fatal(err)
+		}
+		if held := info.Last - info.First + 1; held > 4*keep || round > 1 && info.First == 1 {
+			t.Errorf("the log holds %d to %d, want a few times %d records", info.First, info.Last, keep)
+		}
+		if v, err := l.loop.View(t.Context()); err != nil || v.Counters.Attempts != uint64((round+1)*reports) || v.Counters.Lost != 0 {
+			t.Errorf("counters %+v, %v; want %d attempts", v.Counters, err, (round+1)*reports)
+		}
+		l.stop(t)
 	}
 }

@@ -83,19 +83,23 @@ func (l *Loop) Run(ctx context.Context) error {
 	if err := l.load(); err != nil {
 		return err
 	}
-	if err := l.check(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil // stopped before the log could be reached
-		}
+	err := l.check(ctx)
+	if ctx.Err() != nil && !errors.Is(err, errCommit) {
+		return nil // stopped before the log could be reached
+	}
+	if err != nil {
 		return err
 	}
 	work, cancel := context.WithCancel(ctx)
 	l.read(work)
-	err := l.turn(work)
+	err = l.turn(work)
 	cancel()
 	l.reading.stop()
 	l.helpers.Wait()
-	return errors.Join(err, l.finish(err))
+	if err != nil {
+		return err
+	}
+	return l.commitNow()
 }
 
 // load restores the stored state.

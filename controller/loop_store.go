@@ -143,11 +143,3 @@ func (l *Loop) commitNow() error {
 	s.start, s.sync = time.Now(), true
 	return l.stored(l.options.Store.Commit(&s.change, true))
 }
-
-// finish stores the rest at the end, unless storing is what failed.
-func (l *Loop) finish(failed error) error {
-	if failed != nil {
-		return nil
-	}
-	return l.commitNow()
-}

@@ -70,7 +70,7 @@ func TestNATSRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	t.Cleanup(func() { _ = taken.Close() })
 	locked := t.TempDir()
 	startNATS(t, controller.NATSOptions{Store: locked})
 	for name, tc := range map[string]struct {
@@ -91,8 +91,7 @@ func TestNATSRefusals(t *testing.T) {
 			}
 			n, err := controller.StartNATS(tc.options)
 			if err == nil {
-				n.Close()
-				t.Fatal("started")
+				t.Fatal("started", n.Close())
 			}
 			if !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %q, want one line with %q", err, tc.want)

@@ -2,11 +2,11 @@ package controller
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
+	"strings"
 
 	"github.com/VictoriaMetrics/metrics"
 
@@ -103,8 +103,4 @@ func copyConfig(c *model.Config) (*model.Config, error) {
 
 // processName makes an id unique to this start, so that a process never takes
 // the term of its predecessor for its own.
-func processName(id string) string {
-	var b [4]byte
-	rand.Read(b[:])
-	return id + "." + hex.EncodeToString(b[:])
-}
+func processName(id string) string { return id + "." + strings.ToLower(rand.Text()[:8]) }

@@ -328,8 +328,8 @@ func TestRefusedWriteEndsTheProcess(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestRefusedWriteEndsTheProcess$")
 	cmd.Env = append(os.Environ(), variable+"=1")
 	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || exit.ExitCode() != 1 {
 		t.Fatalf("child ended with %v, want exit 1; it said\n%s", err, out)
 	}
 	if !strings.Contains(string(out), "store cannot go on") || strings.Contains(string(out), "committed after") {

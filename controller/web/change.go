@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -180,7 +181,7 @@ func (h *handler) pushParams(w http.ResponseWriter, r *http.Request) {
 // apply returns the parameters with those of the body.
 func (p *pushed) apply(to model.Params) (model.Params, error) {
 	if len(p.Params) == 0 {
-		return to, fmt.Errorf("no parameter is named")
+		return to, errors.New("no parameter is named")
 	}
 	left := maps.Clone(p.Params)
 	for _, spec := range model.ParamSpecs() {
@@ -193,8 +194,8 @@ func (p *pushed) apply(to model.Params) (model.Params, error) {
 			return to, err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(left)) {
-		return to, fmt.Errorf("there is no parameter %q", name)
+	if len(left) > 0 {
+		return to, fmt.Errorf("there is no parameter %q", slices.Sorted(maps.Keys(left))[0])
 	}
 	return to, nil
 }

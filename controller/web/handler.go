@@ -178,9 +178,9 @@ func refuse(w http.ResponseWriter, status int, text string) {
 
 // fail answers with what an error means.
 func fail(w http.ResponseWriter, err error) {
-	var large *http.MaxBytesError
+	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
-	case errors.As(err, &large), errors.Is(err, events.ErrTooLarge):
+	case large, errors.Is(err, events.ErrTooLarge):
 		refuse(w, http.StatusRequestEntityTooLarge, "the body is too large")
 	case errors.Is(err, controller.ErrBusy), errors.Is(err, controller.ErrStopped), errors.Is(err, context.DeadlineExceeded):
 		w.Header().Set("Retry-After", "1")

@@ -60,7 +60,7 @@ func start(t *testing.T, change func(*web.Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- loop.Run(ctx) }()
 	r := &rig{t: t, bus: bus, loop: loop}
