@@ -30,7 +30,7 @@ type lease struct {
 	inflight, held, accepted, queued, urgent int64
 	waiting                                  Tokens
 	wouldRefuse                              uint64
-	// turn numbers who got a slot last; since is when.
+	// turn numbers who got or lost a slot last; since is when.
 	turn  uint64
 	since Nanos
 	// away is set while the agent's lease has ended and it was not heard
@@ -256,7 +256,7 @@ func (c *channel) pass(p *Params, now Nanos, limit int64, rev uint64, frozen boo
 	if len(c.leases) == 0 {
 		return
 	}
-	targets, fair := c.targets(p, now, limit)
+	targets := c.targets(p, now, limit)
 	var claims, lack int64
 	for i := range c.leases {
 		l := &c.leases[i]
@@ -266,29 +266,62 @@ func (c *channel) pass(p *Params, now Nanos, limit int64, rev uint64, frozen boo
 		}
 	}
 	room := limit - claims
-	shrink := lack > room
+	c.shrink(targets, lack > room)
+	c.raise(now, targets, room, lack > room, frozen)
 	changed := false
 	for i := range c.leases {
 		l := &c.leases[i]
-		slots, t := l.slots, targets[i]
-		switch {
-		case l.away:
-		case t < slots && (shrink || slots > t+max(2, t/2)):
-			slots = t
-		case t > slots && !frozen && (l.demand() > slots || t >= slots+max(1, slots/4)):
-			claim := l.claim(now)
-			slots = min(t, max(claim, slots)+max(room, 0))
-			room -= max(slots-claim, 0)
-		}
-		if slots > l.slots || fair.extra > 0 && slots > fair.base && turnOver(p, now, l, fair.base) {
+		if targets[i] != l.slots {
 			c.turn++
 			l.turn, l.since = c.turn, now
 		}
-		targets[i] = slots
-		changed = changed || !c.stands(l, slots)
+		changed = changed || !c.stands(l, targets[i])
 	}
 	if changed {
 		c.regrant(p, targets, rev, tell)
+	}
+}
+
+// shrink makes slots, which are targets, what those get whose lease becomes
+// smaller: all of them when somebody lacks slots, else only those that have
+// far too many.
+func (c *channel) shrink(slots []int64, lacking bool) {
+	for i := range c.leases {
+		l := &c.leases[i]
+		if t := slots[i]; l.away || t < l.slots && !lacking && l.slots <= t+max(2, t/2) {
+			slots[i] = l.slots
+		}
+	}
+}
+
+// raise makes slots what those get whose lease becomes larger, while there is
+// room beyond what is claimed. Where there is not enough, who was served least
+// recently goes first. While frozen nothing is raised.
+func (c *channel) raise(now Nanos, slots []int64, room int64, lacking, frozen bool) {
+	c.order = c.order[:0]
+	for i := range c.leases {
+		if slots[i] > c.leases[i].slots {
+			c.order = append(c.order, i)
+		}
+	}
+	if lacking {
+		sortBy(c.order, func(a, b int) bool {
+			if c.leases[a].turn != c.leases[b].turn {
+				return c.leases[a].turn < c.leases[b].turn
+			}
+			return a < b
+		})
+	}
+	for _, i := range c.order {
+		l := &c.leases[i]
+		t := slots[i]
+		slots[i] = l.slots
+		if frozen || l.demand() <= l.slots && t < l.slots+max(1, l.slots/4) {
+			continue // the latter is spare that is not worth a message
+		}
+		claim := l.claim(now)
+		slots[i] = min(t, max(claim, l.slots)+max(room, 0))
+		room -= max(slots[i]-claim, 0)
 	}
 }
 
@@ -334,12 +367,12 @@ func (c *channel) stands(l *lease, slots int64) bool {
 	return slots == l.slots && !l.unsure() && (slots == 0 || l.rev >= c.cutRevision())
 }
 
-// targets returns every lease's fair part of limit, and how it was divided.
-func (c *channel) targets(p *Params, now Nanos, limit int64) (t []int64, s share) {
+// targets returns every lease's fair part of limit.
+func (c *channel) targets(p *Params, now Nanos, limit int64) []int64 {
 	if cap(c.scratch) < len(c.leases) {
 		c.scratch = make([]int64, len(c.leases))
 	}
-	t = c.scratch[:len(c.leases)]
+	t := c.scratch[:len(c.leases)]
 	var away, present int64
 	for i := range c.leases {
 		if l := &c.leases[i]; l.away {
@@ -349,7 +382,7 @@ func (c *channel) targets(p *Params, now Nanos, limit int64) (t []int64, s share
 		}
 	}
 	limit = max(limit-away, 0)
-	s = maxMin(c.leases, limit)
+	s := maxMin(c.leases, limit)
 	var sum int64
 	for i := range c.leases {
 		t[i] = min(c.leases[i].demand(), s.base)
@@ -370,44 +403,50 @@ func (c *channel) targets(p *Params, now Nanos, limit int64) (t []int64, s share
 			}
 		}
 	}
-	return t, s
-}
-
-// turnOver reports whether a lease holds a slot on top of base that rotates,
-// and has held it for its turn.
-func turnOver(p *Params, now Nanos, l *lease, base int64) bool {
-	return l.slots > base && base < rotateBelow && now >= l.since+p.RotateEvery
+	return t
 }
 
 // rotate gives one slot on top to s.extra of those who want more than the
-// base: first to those whose turn is not over, then to those who waited
-// longest. It only chooses: a turn begins when the slot is granted, so that
-// those who are chosen stay so until there is room for them.
+// base, in this order:
+//
+//	holds one, and its turn is not over
+//	waits, without one: who got or lost a slot least recently first
+//	holds one, and its turn is over: the newest first
+//	lost one, and its call has not ended: it is still using it
+//
+// It only chooses. The order does not change until there is room for those who
+// wait, so that nobody is passed over while calls end out of step with turns.
 func (c *channel) rotate(p *Params, now Nanos, s share, t []int64) {
+	rank := func(i int) (class int, turn uint64) {
+		l := &c.leases[i]
+		switch over := s.base < rotateBelow && now >= l.since+p.RotateEvery; {
+		case l.slots > s.base && !over:
+			return 0, l.turn
+		case l.slots > s.base:
+			return 2, ^l.turn
+		case l.claim(now) > s.base:
+			return 3, l.turn
+		}
+		return 1, l.turn
+	}
 	c.order = c.order[:0]
 	for i := range c.leases {
 		if c.leases[i].demand() > s.base {
 			c.order = append(c.order, i)
 		}
 	}
-	keeps := func(i int) bool {
-		l := &c.leases[i]
-		return l.slots > s.base && !turnOver(p, now, l, s.base)
-	}
 	sortBy(c.order, func(a, b int) bool {
-		ka, kb := keeps(a), keeps(b)
+		ca, ta := rank(a)
+		cb, tb := rank(b)
 		switch {
-		case ka != kb:
-			return ka
-		case c.leases[a].turn != c.leases[b].turn:
-			return c.leases[a].turn < c.leases[b].turn
+		case ca != cb:
+			return ca < cb
+		case ta != tb:
+			return ta < tb
 		}
 		return a < b
 	})
-	for k, i := range c.order {
-		if int64(k) >= s.extra {
-			break
-		}
+	for _, i := range c.order[:min(s.extra, int64(len(c.order)))] {
 		t[i]++
 	}
 }

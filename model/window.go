@@ -169,7 +169,7 @@ func isqrt(n uint64) uint64 {
 		return n
 	}
 	x := n
-	y := (x + 1) / 2
+	y := x/2 + x%2 // (x+1)/2 without overflow
 	for y < x {
 		x = y
 		y = (x + n/x) / 2

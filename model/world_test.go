@@ -505,6 +505,23 @@ func (w *world) arrive(a *worldAgent, again bool) {
 	}
 }
 
+// summarize brings all of an agent's reports into the log as one summary.
+func (w *world) summarize(a *worldAgent) {
+	first, last := a.spool[0], a.spool[len(a.spool)-1]
+	s := &Summary{Source: first.Source, Pools: last.Pools}
+	s.Span = last.Seq - first.Seq + 1
+	for _, r := range a.spool {
+		for i := range r.Attempts {
+			at := &r.Attempts[i]
+			s.Counts = append(s.Counts, SummaryCount{Channel: r.Channels[at.Channel].Channel, Class: at.Class, Attempts: 1, In: at.In, Out: at.Out})
+			w.settled++
+		}
+	}
+	a.spool = nil
+	w.note("summary %d+%d of %s", s.Seq, s.Span, s.Agent)
+	w.append(s)
+}
+
 func (w *world) start(name string) {
 	w.boots++
 	a := &worldAgent{name: name, boot: w.boots, sent: map[uint64]Nanos{}, channels: map[string]*worldGrant{}}
@@ -549,8 +566,9 @@ func (w *world) pass(d Nanos) {
 			g.calls = slices.DeleteFunc(g.calls, func(c worldCall) bool { return w.now >= c.ends })
 		}
 	}
-	for _, a := range w.agents {
-		for name, g := range a.channels {
+	for _, a := range w.sorted() {
+		for _, name := range slices.Sorted(maps.Keys(a.channels)) {
+			g := a.channels[name]
 			for i := 0; i < len(g.calls); {
 				if w.now < g.calls[i].ends {
 					i++
@@ -610,7 +628,11 @@ func (w *world) step() {
 		}
 	case 10, 11, 12:
 		if a := w.any(); a != nil && len(a.spool) > 0 && !a.cutOff {
-			w.arrive(a, w.draw("again", 0, 5) == 0)
+			if w.draw("summary", 0, 9) == 0 {
+				w.summarize(a)
+			} else {
+				w.arrive(a, w.draw("again", 0, 5) == 0)
+			}
 		}
 	case 13:
 		w.flush()
@@ -645,7 +667,8 @@ func (w *world) life() {
 	case w.draw("life", 0, 5) == 0:
 		w.crash(a)
 	case w.draw("leave", 0, 4) == 0 && !a.cutOff:
-		for n, g := range a.channels {
+		for _, n := range slices.Sorted(maps.Keys(a.channels)) {
+			g := a.channels[n]
 			for i := range g.calls {
 				w.end(a, n, &g.calls[i])
 			}
