@@ -52,18 +52,33 @@ func (r *reader) tierChannels(n ast.Node, channels map[string]bool) {
 	}
 }
 
-// checkAgents reports agent indexes that never exist.
+// checkAgents reports agent indexes that never exist, with whichever number of
+// agents the incident is run.
 func (r *reader) checkAgents(inc *Incident, f *strict.Fields) {
 	most := inc.Fleet.MaxAgents()
-	fleet := f.Child("fleet")
-	if fleet == nil {
-		return
+	for _, n := range inc.Fleet.Also {
+		most = min(most, inc.WithAgents(n).Fleet.MaxAgents())
 	}
-	fleet.Each("changes", func(c *strict.Fields) {
-		c.List("agents", func(n ast.Node, path string) {
-			if v, ok := strict.Number(n); ok && v >= float64(most) {
-				r.Fault(n, "%s: there is no agent %s, indexes go from 0 to %d", path, strict.Show(n), most-1)
-			}
-		})
+	index := func(n ast.Node, path string) {
+		if v, ok := strict.Number(n); ok && v >= float64(most) {
+			r.Fault(n, "%s: there is no agent %s, indexes go from 0 to %d", path, strict.Show(n), most-1)
+		}
+	}
+	if fleet := f.Child("fleet"); fleet != nil {
+		fleet.Each("changes", func(c *strict.Fields) { c.List("agents", index) })
+	}
+	f.Each("workload", func(w *strict.Fields) {
+		w.List("agents", index)
+		arrivals := w.Child("arrivals")
+		if arrivals == nil {
+			return
+		}
+		if walk := arrivals.Child("walk"); walk != nil {
+			walk.Each("jumps", func(j *strict.Fields) {
+				if n := j.Get("agent"); n != nil {
+					index(n, j.Sub("agent"))
+				}
+			})
+		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // Compress returns the same script played in another total time: the instants
-// and lengths of the script (changes of providers and fleet, starts and stops
-// of workloads, the rest of the provider's day) are scaled by to/Duration.
+// and lengths of the script (changes of providers and fleet, starts, stops and
+// jumps of workloads, the rest of the provider's day) are scaled by to/Duration.
 // What belongs to the world stays real: service times, timeouts, deadlines,
 // arrival rates, the bus, windows of limits and bans. to must be positive; i
 // is not changed.
@@ -24,7 +24,7 @@ func (i *Incident) Compress(to time.Duration) *Incident {
 	out.Fleet.Changes = slices.Clone(i.Fleet.Changes)
 	for k := range out.Fleet.Changes {
 		c := &out.Fleet.Changes[k]
-		c.At, c.For = scale(c.At), scale(c.For)
+		c.At, c.For, c.Over = scale(c.At), scale(c.For), scale(c.Over)
 	}
 	out.Providers = slices.Clone(i.Providers)
 	for k := range out.Providers {
@@ -41,6 +41,20 @@ func (i *Incident) Compress(to time.Duration) *Incident {
 	for k := range out.Workloads {
 		w := &out.Workloads[k]
 		w.Start, w.Stop = scale(w.Start), scale(w.Stop)
+		w.Arrivals.Walk = w.Arrivals.Walk.compress(scale)
+	}
+	return &out
+}
+
+// compress scales the instants of the jumps.
+func (w *Walk) compress(scale func(time.Duration) time.Duration) *Walk {
+	if w == nil {
+		return nil
+	}
+	out := *w
+	out.Jumps = slices.Clone(w.Jumps)
+	for k := range out.Jumps {
+		out.Jumps[k].At = scale(out.Jumps[k].At)
 	}
 	return &out
 }

@@ -36,7 +36,10 @@ type Incident struct {
 // what happens to them.
 type Fleet struct {
 	// Agents is the number at the start, at least 1.
-	Agents  int
+	Agents int
+	// Also lists other numbers of agents with which the same incident is worth
+	// a run; see Incident.WithAgents.
+	Also    []int
 	Bus     Bus
 	Changes []FleetChange // in order of At
 }
@@ -65,13 +68,18 @@ const (
 	// AgentCrash kills the listed agents without a good-bye; they come back as
 	// new boots after For, or never when For is 0.
 	AgentCrash FleetKind = "agent_crash"
+	// Pause is an operator who stops the applications for For and lets them
+	// come back over Over; see Fleet.Share.
+	Pause FleetKind = "pause"
 )
 
 // FleetChange is one line of the fleet's script.
 type FleetChange struct {
 	At time.Duration
 	// For is how long it lasts; 0 only where the kind allows "for good".
-	For  time.Duration
+	For time.Duration
+	// Over is how long a trickle after a Pause takes to be the full stream.
+	Over time.Duration
 	Kind FleetKind
 	// Count is the new number of agents, at least 1, for AgentCount.
 	Count int

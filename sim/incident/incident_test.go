@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,12 +21,14 @@ about: one sentence
 duration: 60m
 fleet:
   agents: 4
+  also: [256, 8]
   bus: {delay: 2ms, jitter: 1ms, loss: 0.01}
   changes:
     - {at: 40m, for: 30s, kind: partition, agents: [0, 7]}
     - {at: 20m, for: 5m, kind: controller_down}
     - {at: 30m, kind: agents, count: 8}
     - {at: 45m, kind: agent_crash, agents: [2]}
+    - {at: 50m, for: 3m, kind: pause, over: 5m}
 groups:
   - {name: acct-a, limits: {tokens_per_day: 5000000}}
 channels:
@@ -44,7 +47,7 @@ providers:
     rpm: {limit: 60, window: token_bucket, burst: 30}
     tpm: {limit: 100000, window: sliding, charge: max_tokens}
     input_tpm: 90000
-    output_tpm: {limit: 50000, window: fixed}
+    output_tpm: {limit: 50000, window: fixed, per: 2s}
     requests_per_day: 10000
     tokens_per_day: {limit: 5000000, used: 4000000}
     day_elapsed: 23h30m
@@ -53,10 +56,10 @@ providers:
     abandoned_work: true
     background: {concurrency: 20}
     noise: {error_rate: 0.005, status: 503}
-    refusal: {status: 200, code: "2064", shape: minimax, retry_after: 3s, delay: 20ms, headers: true, charged: true}
+    refusal: {status: 200, code: "2064", shape: minimax, retry_after: 3s, delay: 20ms, headers: true, charged: true, holds_slot: true}
     refusals:
       day: {shape: openai, retry_after: exact}
-    ban: {refusals: 20, in: 60s, for: 30m}
+    ban: {refusals: 20, in: 60s, for: 30m, widen: 2, most: 1h}
     changes:
       - {at: 45m, over: 2m, set: {concurrency: 120, refusal: {code: 1002}}}
       - {at: 10m, over: 15m, set: {concurrency: 40, service: {output_tokens_per_s: 40}}}
@@ -81,7 +84,8 @@ workload:
     client: {retry: {kind: backoff, after: 1s, multiplier: 1.5, max: 20s, jitter: 0.2, attempts: 5}}
   - name: users
     route: default
-    arrivals: {kind: closed, users: 50, think: 2s}
+    agents: [1, 3]
+    arrivals: {kind: closed, users: 50, think: 2s, steps: 30, restarts: 2, walk: {swing: 0.1, every: 10s, jumps: [{at: 9m, agent: 3, by: 100}, {at: 4m, agent: 1, by: 7}]}}
     input_tokens: {kind: fixed, value: 1}
     output_tokens: {kind: fixed, value: 1}
   - name: recorded
@@ -103,13 +107,14 @@ func parseWorld(t *testing.T) *Incident {
 func TestParseReadsEveryKey(t *testing.T) {
 	inc := parseWorld(t)
 	wantFleet := Fleet{
-		Agents: 4,
-		Bus:    Bus{Delay: 2 * time.Millisecond, Jitter: time.Millisecond, Loss: 10_000},
+		Agents: 4, Also: []int{256, 8},
+		Bus: Bus{Delay: 2 * time.Millisecond, Jitter: time.Millisecond, Loss: 10_000},
 		Changes: []FleetChange{
 			{At: 20 * time.Minute, For: 5 * time.Minute, Kind: ControllerDown},
 			{At: 30 * time.Minute, Kind: AgentCount, Count: 8},
 			{At: 40 * time.Minute, For: 30 * time.Second, Kind: Partition, Agents: []int{0, 7}},
 			{At: 45 * time.Minute, Kind: AgentCrash, Agents: []int{2}},
+			{At: 50 * time.Minute, For: 3 * time.Minute, Over: 5 * time.Minute, Kind: Pause},
 		},
 	}
 	if d := cmp.Diff(wantFleet, inc.Fleet); d != "" {
@@ -145,6 +150,19 @@ func TestParseReadsEveryKey(t *testing.T) {
 	if d := cmp.Diff(wantWorkload, inc.Workloads[0]); d != "" {
 		t.Errorf("workload (-want +got):\n%s", d)
 	}
+	wantArrivals := Arrivals{
+		Kind: ArriveClosed, Users: 50, Think: 2 * time.Second, Steps: 30, Restarts: 2,
+		Walk: &Walk{Swing: 100_000, Every: 10 * time.Second, Jumps: []Jump{{4 * time.Minute, 1, 7}, {9 * time.Minute, 3, 100}}},
+	}
+	if d := cmp.Diff(wantArrivals, inc.Workloads[2].Arrivals); d != "" {
+		t.Errorf("closed arrivals (-want +got):\n%s", d)
+	}
+	if got, want := inc.Workloads[2].Agents, []int{1, 3}; !slices.Equal(got, want) {
+		t.Errorf("agents of a workload: got %v, want %v", got, want)
+	}
+	if got, want := inc.Traces(), []string{"conv.csv"}; !slices.Equal(got, want) {
+		t.Errorf("traces: got %v, want %v", got, want)
+	}
 	if got, want := inc.Workloads[1].Stop, time.Hour; got != want {
 		t.Errorf("stop of a workload without one: got %v, want the duration %v", got, want)
 	}
@@ -154,17 +172,17 @@ func TestParseReadsTheProvidersLaw(t *testing.T) {
 	p := parseWorld(t).ProviderByName("main")
 	refusal := Refusal{
 		Status: 200, Code: "2064", Shape: ShapeMiniMax, Hint: HintFixed, HintFor: 3 * time.Second,
-		Delay: 20 * time.Millisecond, Headers: true, Charged: true,
+		Delay: 20 * time.Millisecond, Headers: true, Charged: true, HoldsSlot: true,
 	}
 	day := refusal
 	day.Status, day.Code, day.Shape, day.Hint = 0, "", ShapeOpenAI, HintExact
 	want := Law{
 		Concurrency:    120,
 		Queue:          40,
-		RPM:            Rate{60, TokenBucket, 30, ChargeActual},
-		TPM:            Rate{100_000, SlidingWindow, Unlimited, ChargeMaxTokens},
-		InputTPM:       Rate{90_000, TokenBucket, Unlimited, ChargeActual},
-		OutputTPM:      Rate{50_000, FixedWindow, Unlimited, ChargeActual},
+		RPM:            Rate{60, TokenBucket, 30, ChargeActual, 0},
+		TPM:            Rate{100_000, SlidingWindow, Unlimited, ChargeMaxTokens, 0},
+		InputTPM:       Rate{90_000, TokenBucket, Unlimited, ChargeActual, 0},
+		OutputTPM:      Rate{50_000, FixedWindow, Unlimited, ChargeActual, 2 * time.Second},
 		RequestsPerDay: Daily{Limit: 10_000},
 		TokensPerDay:   Daily{Limit: 5_000_000, Used: 4_000_000},
 		DayElapsed:     23*time.Hour + 30*time.Minute,
@@ -175,7 +193,7 @@ func TestParseReadsTheProvidersLaw(t *testing.T) {
 		Noise:          Noise{5000, 503},
 		Refusal:        refusal,
 		Special:        []SpecialRefusal{{ReasonDay, day}},
-		Ban:            Ban{20, time.Minute, 30 * time.Minute},
+		Ban:            Ban{20, time.Minute, 30 * time.Minute, 2 * PPM, time.Hour, 0},
 	}
 	if d := cmp.Diff(want, p.Law); d != "" {
 		t.Errorf("law (-want +got):\n%s", d)
@@ -304,6 +322,7 @@ func TestCompressScalesTheScriptOnly(t *testing.T) {
 	for k := range want.Fleet.Changes {
 		want.Fleet.Changes[k].At /= 60
 		want.Fleet.Changes[k].For /= 60
+		want.Fleet.Changes[k].Over /= 60
 	}
 	p := &want.Providers[0]
 	p.Law.DayElapsed = 24*time.Hour - 30*time.Second
@@ -315,6 +334,11 @@ func TestCompressScalesTheScriptOnly(t *testing.T) {
 	for k := range want.Workloads {
 		want.Workloads[k].Start /= 60
 		want.Workloads[k].Stop /= 60
+		if walk := want.Workloads[k].Arrivals.Walk; walk != nil {
+			for j := range walk.Jumps {
+				walk.Jumps[j].At /= 60
+			}
+		}
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("compressed (-want +got):\n%s", d)

@@ -85,6 +85,11 @@ func (r *reader) fleet(f *strict.Fields) Fleet {
 	f.Need("agents")
 	f.Count("agents", &agents, 1, strict.MaxList)
 	fleet.Agents = int(agents)
+	f.List("also", func(n ast.Node, path string) {
+		if v, ok := r.Count(n, path, 1, strict.MaxList); ok {
+			fleet.Also = append(fleet.Also, int(v))
+		}
+	})
 	if b := f.Child("bus"); b != nil {
 		b.Span("delay", &fleet.Bus.Delay, 0)
 		b.Span("jitter", &fleet.Bus.Jitter, 0)
@@ -109,7 +114,7 @@ func (r *reader) fleetChange(n ast.Node, path string) (c FleetChange, ok bool) {
 	f.Need("at")
 	f.Span("at", &c.At, 0)
 	if f.Need("kind") {
-		strict.Choose(f, "kind", &c.Kind, ControllerDown, AgentCount, Partition, AgentCrash)
+		strict.Choose(f, "kind", &c.Kind, ControllerDown, AgentCount, Partition, AgentCrash, Pause)
 	}
 	switch c.Kind {
 	case ControllerDown:
@@ -123,10 +128,16 @@ func (r *reader) fleetChange(n ast.Node, path string) (c FleetChange, ok bool) {
 	case Partition:
 		f.Need("for")
 		f.Span("for", &c.For, time.Nanosecond)
+		f.Need("agents")
 		c.Agents = r.agents(f)
 	case AgentCrash:
 		f.Span("for", &c.For, 0)
+		f.Need("agents")
 		c.Agents = r.agents(f)
+	case Pause:
+		f.Need("for")
+		f.Span("for", &c.For, time.Nanosecond)
+		f.Span("over", &c.Over, 0)
 	default:
 		return c, false
 	}
@@ -134,9 +145,9 @@ func (r *reader) fleetChange(n ast.Node, path string) (c FleetChange, ok bool) {
 	return c, true
 }
 
+// agents reads a list of agent indexes.
 func (r *reader) agents(f *strict.Fields) []int {
 	var out []int
-	f.Need("agents")
 	f.List("agents", func(n ast.Node, path string) {
 		if v, ok := r.Count(n, path, 0, strict.MaxList); ok {
 			out = append(out, int(v))

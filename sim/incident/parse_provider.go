@@ -24,6 +24,7 @@ func newLaw() Law {
 		Slowdown: Slowdown{From: PPM, Factor: PPM},
 		Noise:    Noise{Status: 500},
 		Refusal:  Refusal{Shape: ShapeOpenAI, Hint: HintNone, Delay: 50 * time.Millisecond},
+		Ban:      Ban{Widen: PPM},
 	}
 }
 
@@ -140,6 +141,9 @@ func (r *reader) law(f *strict.Fields, l *Law) {
 		c.Count("refusals", &l.Ban.Refusals, 0, strict.MaxList)
 		c.Span("in", &l.Ban.In, 0)
 		c.Span("for", &l.Ban.For, 0)
+		c.Ratio("widen", &l.Ban.Widen, PPM, maxRatio)
+		c.Span("most", &l.Ban.Most, 0)
+		c.Span("forget", &l.Ban.Forget, 0)
 		c.Done()
 	}
 }
@@ -151,7 +155,7 @@ func (r *reader) rate(f *strict.Fields, key string, rate *Rate) {
 		return
 	}
 	if _, plain := strict.Number(n); plain {
-		f.Count(key, &rate.Limit, 0, maxTokens)
+		f.Count(key, &rate.Limit, 0, rate.most())
 		return
 	}
 	c := r.Mapping(n, f.Sub(key))
@@ -161,13 +165,25 @@ func (r *reader) rate(f *strict.Fields, key string, rate *Rate) {
 	if rate.Limit == Unlimited {
 		c.Need("limit")
 	}
-	c.Count("limit", &rate.Limit, 0, maxTokens)
-	c.Count("burst", &rate.Burst, 0, maxTokens)
+	if r.moved == nil { // a change cannot set it
+		c.Span("per", &rate.Per, time.Second)
+		if rate.Per > time.Hour {
+			r.Fault(c.Get("per"), "%s: must be at most 1h", c.Sub("per"))
+			rate.Per = 0
+		}
+	}
+	c.Count("limit", &rate.Limit, 0, rate.most())
+	c.Count("burst", &rate.Burst, 0, rate.most())
 	strict.Choose(c, "window", &rate.Window, TokenBucket, FixedWindow, SlidingWindow)
 	if key != "rpm" {
 		strict.Choose(c, "charge", &rate.Charge, ChargeActual, ChargeMaxTokens)
 	}
 	c.Done()
+}
+
+// most is the largest limit whose bucket fits an integer; see maxTokens.
+func (r *Rate) most() int64 {
+	return Scale(maxTokens, int64(time.Minute), int64(max(time.Minute, r.Per)))
 }
 
 // daily reads a per-day limit, in full or as one number.
@@ -197,6 +213,7 @@ func (r *reader) refusal(f *strict.Fields, x *Refusal) {
 	f.Span("delay", &x.Delay, 0)
 	f.Flag("headers", &x.Headers)
 	f.Flag("charged", &x.Charged)
+	f.Flag("holds_slot", &x.HoldsSlot)
 	f.Done()
 }
 

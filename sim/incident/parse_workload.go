@@ -1,6 +1,8 @@
 package incident
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -24,6 +26,7 @@ func (r *reader) workload(n ast.Node, path string, duration time.Duration) Workl
 	if c := f.Child("arrivals"); c != nil {
 		r.arrivals(c, &w.Arrivals)
 	}
+	w.Agents = r.agents(f)
 	f.Span("start", &w.Start, 0)
 	f.Span("stop", &w.Stop, 0)
 	if w.Stop < w.Start {
@@ -52,6 +55,12 @@ func (r *reader) arrivals(f *strict.Fields, a *Arrivals) {
 		f.Need("users")
 		f.Count("users", &a.Users, 1, maxCount)
 		f.Span("think", &a.Think, 0)
+		a.Steps = 1
+		f.Count("steps", &a.Steps, 1, strict.MaxList)
+		f.Count("restarts", &a.Restarts, 0, maxCount)
+		if x := f.Child("walk"); x != nil {
+			a.Walk = r.walk(x)
+		}
 	case ArriveBatch:
 		f.Need("size")
 		f.Need("every")
@@ -68,6 +77,34 @@ func (r *reader) arrivals(f *strict.Fields, a *Arrivals) {
 		return
 	}
 	f.Done()
+}
+
+func (r *reader) walk(f *strict.Fields) *Walk {
+	w := &Walk{}
+	f.Need("swing")
+	f.Ratio("swing", &w.Swing, 0, PPM)
+	f.Need("every")
+	f.Span("every", &w.Every, time.Second)
+	f.List("jumps", func(n ast.Node, path string) {
+		c := r.Mapping(n, path)
+		if c == nil {
+			return
+		}
+		j := Jump{}
+		agent := int64(0)
+		for _, key := range []string{"at", "agent", "by"} {
+			c.Need(key)
+		}
+		c.Span("at", &j.At, 0)
+		c.Count("agent", &agent, 0, strict.MaxList)
+		c.Count("by", &j.By, 1, maxCount)
+		j.Agent = int(agent)
+		c.Done()
+		w.Jumps = append(w.Jumps, j)
+	})
+	f.Done()
+	slices.SortStableFunc(w.Jumps, func(a, b Jump) int { return cmp.Compare(a.At, b.At) })
+	return w
 }
 
 func (r *reader) size(f *strict.Fields, key string, s *Size, arrivals ArrivalKind) {

@@ -29,7 +29,7 @@ type Law struct {
 	Concurrency int64
 	// Queue is how many more wait for a slot, first come first served.
 	Queue int64
-	// RPM and the token limits are per minute.
+	// RPM and the token limits are per minute, or per their Per.
 	RPM, TPM, InputTPM, OutputTPM Rate
 	RequestsPerDay, TokensPerDay  Daily
 	// DayElapsed is how much of the provider's day (24 h) is gone at time 0.
@@ -60,14 +60,18 @@ const (
 	SlidingWindow WindowKind = "sliding"
 )
 
-// Rate is a per-minute limit. `rpm: 60` is short for `rpm: {limit: 60}`.
+// Rate is a limit per minute, or per another time. `rpm: 60` is short for
+// `rpm: {limit: 60}`.
 type Rate struct {
-	// Limit is per minute; Unlimited when absent.
+	// Limit is Unlimited when absent.
 	Limit  int64
 	Window WindowKind // default TokenBucket
 	// Burst is the depth of the bucket; Unlimited means "the same as Limit".
 	Burst  int64
 	Charge Charge // token limits only; default ChargeActual
+	// Per is the time that Limit counts over, 1 s to 1 h; 0 means a minute. It
+	// never changes.
+	Per time.Duration
 }
 
 // Daily is a limit per day of 24 h.
@@ -138,6 +142,8 @@ type Refusal struct {
 	Headers bool
 	// Charged: a refused call counts against the per-minute limits all the same.
 	Charged bool
+	// HoldsSlot: saying no takes one of the slots for Delay.
+	HoldsSlot bool
 }
 
 // Reason is why a provider turned a call away. A client sees only what the
@@ -180,10 +186,15 @@ func (l *Law) RefusalFor(reason Reason) Refusal {
 type Ban struct {
 	Refusals int64
 	In, For  time.Duration
+	// Widen makes each further ban that many times longer than the one before,
+	// up to Most, until Forget has passed since the last one ended. It is in
+	// ppm and PPM when the file says nothing; 0 for Most or Forget means no end.
+	Widen        int64
+	Most, Forget time.Duration
 }
 
 // NumNumbers is how many numbers of a law a change can move.
-const NumNumbers = 25
+const NumNumbers = 28
 
 // Numbers lists, in a fixed order, every number of the law that moves linearly.
 func (l *Law) Numbers() [NumNumbers]*int64 {
@@ -197,5 +208,6 @@ func (l *Law) Numbers() [NumNumbers]*int64 {
 		&l.Noise.ErrorRate,
 		(*int64)(&l.Refusal.Delay), (*int64)(&l.Refusal.HintFor),
 		&l.Ban.Refusals, (*int64)(&l.Ban.In), (*int64)(&l.Ban.For),
+		&l.Ban.Widen, (*int64)(&l.Ban.Most), (*int64)(&l.Ban.Forget),
 	}
 }

@@ -11,6 +11,8 @@ type Workload struct {
 	// Priority is a name such as "batch"; default PriorityNormal.
 	Priority Priority
 	Arrivals Arrivals
+	// Agents are the agents beside which the application runs; empty means all.
+	Agents []int
 	// Start and Stop bound the arrivals; Stop is the incident's Duration when
 	// the file says nothing.
 	Start, Stop  time.Duration
@@ -61,6 +63,12 @@ type Arrivals struct {
 	// Users and Think are for closed; Think is the mean of an exponential time.
 	Users int64
 	Think time.Duration
+	// Walk, if not nil, lets each agent's part of Users change; for closed.
+	Walk *Walk
+	// Steps makes what a user asks for a task of so many calls, each wanted
+	// when the one before was answered; for closed, 1 by default. A task with a
+	// call that failed for good begins again, at most Restarts times.
+	Steps, Restarts int64
 	// Size, Parallel and Every are for batch. 1 <= Parallel <= Size.
 	Size, Parallel int64
 	Every          time.Duration
@@ -69,6 +77,23 @@ type Arrivals struct {
 	// and never divides the gaps.
 	File  string
 	Scale int64
+}
+
+// Walk is a random walk of how many users an agent has. At first all have as
+// many; after each Every the number is multiplied by 1+Swing*u with u uniform
+// in [-1, 1], which leaves its mean where it is.
+type Walk struct {
+	Swing int64 // ppm, at most PPM
+	Every time.Duration
+	// Jumps are single steps of one agent, in order of At.
+	Jumps []Jump
+}
+
+// Jump adds By users at an agent.
+type Jump struct {
+	At    time.Duration
+	Agent int
+	By    int64
 }
 
 // SizeKind names a law of sizes.

@@ -29,6 +29,8 @@ type Books struct {
 	Running int64 `json:"running"`
 	Waiting int64 `json:"waiting"`
 	Ghosts  int64 `json:"ghosts"`
+	// Refusing are the slots that refusals on their way hold at present.
+	Refusing int64 `json:"refusing"`
 
 	// MaxRunning and MaxInFlight (with the queue) are the most at one time.
 	// MaxOvershoot is the most in flight over the true cap, in ppm.
@@ -128,6 +130,7 @@ func (t *Truth) Books() Books {
 			b.Waiting++
 		}
 	}
+	b.Refusing = t.p.engine.held
 	if d := t.p.ideal; d != nil {
 		b.CouldHaveServed, b.CouldHaveExpired = d.served, d.expired
 		b.CouldHaveWaiting = int64(d.backlog.length())

@@ -29,7 +29,9 @@
 // charged to the limits, unless the refusal is `charged`; then every refused
 // call is charged, and a bucket can go into debt down to minus its depth. A
 // call is charged when it is accepted, for what it will really use, or for its
-// max_tokens if the limit says so; giving up returns nothing. A cap that
+// max_tokens if the limit says so; giving up returns nothing. Where saying no
+// costs capacity, each refusal but those of a ban takes one of the slots for its
+// delay, free or not. A cap that
 // shrinks below what runs ends no call; it only lets none start.
 //
 // # What is seen and what is true

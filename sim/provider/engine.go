@@ -7,6 +7,7 @@ type engine struct {
 	law     *incident.Law
 	pace    pace
 	running int64
+	held    int64 // slots taken by saying no
 	jobs    []job
 	free    []int32
 	heap    []int32 // running jobs by (mark, seq)
@@ -84,8 +85,11 @@ func (e *engine) stop(now int64, slot int32) {
 
 // turn sets the pace for the load of the moment.
 func (e *engine) turn(now int64) {
-	e.pace.turn(now, slowdown(e.law, e.running+e.law.Background))
+	e.pace.turn(now, slowdown(e.law, e.running+e.held+e.law.Background))
 }
+
+// room reports whether another call may start.
+func (e *engine) room() bool { return e.running+e.held < slots(e.law) }
 
 // due returns the instant of the next mark, or Never.
 func (e *engine) due() int64 {

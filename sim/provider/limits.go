@@ -13,10 +13,12 @@ type limits struct {
 }
 
 func newLimits(law *incident.Law, seed draw.Seed, name uint64) limits {
-	phase := func(n uint64) int64 { return seed.Below(minute, draw.WindowPhase, name, n) }
+	start := func(r incident.Rate, n uint64) meter {
+		return newMeter(r, seed.Below(periodOf(r), draw.WindowPhase, name, n))
+	}
 	l := limits{
-		rpm: newMeter(law.RPM, phase(0)), tpm: newMeter(law.TPM, phase(1)),
-		inputTPM: newMeter(law.InputTPM, phase(1)), outputTPM: newMeter(law.OutputTPM, phase(1)),
+		rpm: start(law.RPM, 0), tpm: start(law.TPM, 1),
+		inputTPM: start(law.InputTPM, 1), outputTPM: start(law.OutputTPM, 1),
 		requestsPerDay: newDaily(law.RequestsPerDay, law.DayElapsed),
 		tokensPerDay:   newDaily(law.TokensPerDay, law.DayElapsed),
 	}
@@ -100,6 +102,7 @@ func (l *limits) headers(now int64) Headers {
 // ban is a block for too many refused calls.
 type ban struct {
 	until  int64
+	length int64   // of the latest, 0 for none yet
 	recent []int64 // instants of the latest refusals, a ring
 	next   int
 }
@@ -123,7 +126,20 @@ func (b *ban) refused(now int64, law incident.Ban) {
 	b.next = (b.next + 1) % n
 	oldest := b.recent[b.next]
 	if oldest >= 0 && now-oldest <= int64(law.In) {
-		b.until = now + int64(law.For)
+		b.length = b.widened(now, law)
+		b.until = now + b.length
 		b.recent = nil
 	}
+}
+
+// widened is how long a ban that begins now lasts.
+func (b *ban) widened(now int64, law incident.Ban) int64 {
+	if b.length == 0 || law.Widen <= incident.PPM || law.Forget > 0 && now-b.until > int64(law.Forget) {
+		return int64(law.For)
+	}
+	length := min(incident.Scale(b.length, law.Widen, incident.PPM), Never/4)
+	if law.Most > 0 {
+		length = min(length, int64(law.Most))
+	}
+	return length
 }

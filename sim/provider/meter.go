@@ -36,10 +36,18 @@ type meter struct {
 	ring   []int64
 }
 
-// newMeter starts a per-minute limit with nothing used. phase is where fixed
-// windows begin.
+// periodOf is the time that a limit counts over.
+func periodOf(r incident.Rate) int64 {
+	if r.Per > 0 {
+		return int64(r.Per)
+	}
+	return minute
+}
+
+// newMeter starts a limit with nothing used. phase is where fixed windows
+// begin.
 func newMeter(r incident.Rate, phase int64) meter {
-	m := meter{period: minute, phase: phase, limit: incident.Unlimited}
+	m := meter{period: periodOf(r), phase: phase, limit: incident.Unlimited}
 	m.set(0, r)
 	return m
 }

@@ -31,6 +31,7 @@ type Provider struct {
 
 	engine engine
 	queue  queue
+	holds  holds
 	limits limits
 	ban    ban
 	books  Books
@@ -94,7 +95,7 @@ func (p *Provider) refuses(now int64, c cost) (int64, incident.Reason) {
 	if wait, reason := p.limits.wait(now, c); wait > 0 {
 		return wait, reason
 	}
-	if p.engine.running >= slots(&p.law) && p.queue.length >= p.law.Queue {
+	if !p.engine.room() && p.queue.length >= p.law.Queue {
 		return Never, incident.ReasonConcurrency
 	}
 	return 0, ""
@@ -107,6 +108,11 @@ func (p *Provider) refuse(now int64, reason incident.Reason, wait int64, c cost)
 	p.ban.refused(now, p.law.Ban)
 	if law.Charged && reason != incident.ReasonBan {
 		p.limits.charge(now, c)
+	}
+	if law.HoldsSlot && law.Delay > 0 && reason != incident.ReasonBan {
+		p.holds.add(now, int64(law.Delay))
+		p.engine.held++
+		p.engine.turn(now)
 	}
 	r := say(&law, reason)
 	switch {
@@ -175,7 +181,7 @@ func (p *Provider) NextWake() int64 {
 	if len(p.pending) > 0 {
 		return p.now
 	}
-	return min(p.turnAt, p.engine.due())
+	return min(p.turnAt, p.engine.due(), p.holds.due())
 }
 
 // Advance lets time pass and appends what happened to events, in order of time.
@@ -190,15 +196,17 @@ func (p *Provider) Advance(now int64, events []Event) []Event {
 // holds from here on.
 func (p *Provider) reach(now int64) int64 {
 	for {
-		due := p.engine.due()
-		at := min(due, p.turnAt)
+		at := min(p.engine.due(), p.turnAt, p.holds.due())
 		if at > now {
 			break
 		}
 		p.now = max(p.now, at)
-		if p.turnAt <= due {
+		switch at {
+		case p.turnAt:
 			p.turn(at)
-		} else {
+		case p.holds.due():
+			p.let(at)
+		default:
 			p.pass(at, p.engine.heap[0])
 		}
 	}
@@ -207,6 +215,14 @@ func (p *Provider) reach(now int64) int64 {
 		p.ideal.reach(p.now)
 	}
 	return p.now
+}
+
+// let frees the slot that a refusal held.
+func (p *Provider) let(now int64) {
+	p.holds.pop()
+	p.engine.held--
+	p.engine.turn(now)
+	p.fill(now)
 }
 
 // turn follows the script to the law of now.
@@ -252,7 +268,7 @@ func (p *Provider) pass(now int64, slot int32) {
 
 // fill starts what waits while there are slots.
 func (p *Provider) fill(now int64) {
-	for p.queue.length > 0 && p.engine.running < slots(&p.law) {
+	for p.queue.length > 0 && p.engine.room() {
 		slot := p.queue.head
 		p.queue.remove(p.engine.jobs, slot)
 		j := &p.engine.jobs[slot]

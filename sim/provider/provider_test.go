@@ -301,6 +301,74 @@ func TestBanBlocksAfterTooManyRefusals(t *testing.T) {
 	}
 }
 
+// TestBansWiden: each ban is twice as long as the one before, up to the most,
+// until one long enough ago is forgotten.
+func TestBansWiden(t *testing.T) {
+	p, _ := build(t, `
+		concurrency: 0
+		refusal: {retry_after: exact}
+		ban: {refusals: 1, in: 1s, for: 10s, widen: 2, most: 35s, forget: 1m}`)
+	now := int64(0)
+	for i, want := range []time.Duration{10 * time.Second, 20 * time.Second, 35 * time.Second, 35 * time.Second} {
+		offer(p, now, 1)
+		if got := offer(p, now, 2).Refusal.RetryAfter; got != want {
+			t.Errorf("ban %d: %v, want %v", i+1, got, want)
+		}
+		now += int64(want)
+	}
+	now += 61 * sec
+	offer(p, now, 1)
+	if got, want := offer(p, now, 2).Refusal.RetryAfter, 10*time.Second; got != want {
+		t.Errorf("ban after a quiet time: %v, want %v", got, want)
+	}
+}
+
+// TestSayingNoHoldsASlot: while two refusals are on their way to their senders
+// nothing can start in their slots, and the queue moves when they arrived.
+func TestSayingNoHoldsASlot(t *testing.T) {
+	p, truth := build(t, `
+		concurrency: 2
+		queue: 1
+		service: {output_tokens_per_s: 1000}
+		refusal: {delay: 3s, holds_slot: true}`)
+	for id := range uint64(3) {
+		if !offer(p, 0, id).Accepted() {
+			t.Fatalf("call %d is refused with room left", id)
+		}
+	}
+	for id := uint64(3); id < 5; id++ {
+		if offer(p, 500*ms, id).Accepted() {
+			t.Fatalf("call %d is taken without room", id)
+		}
+	}
+	events := trace(p.Advance(3400*ms, nil))
+	if got, want := events[len(events)-1], "1s 1 done"; got != want {
+		t.Errorf("last event before the refusals arrived: %s, want %s", got, want)
+	}
+	if got := truth.Books().Refusing; got != 2 {
+		t.Errorf("%d slots held by refusals, want 2", got)
+	}
+	events = trace(p.Advance(10*sec, nil))
+	if got, want := events[len(events)-1], "4.5s 2 done"; got != want {
+		t.Errorf("the queued call: %s, want %s", got, want)
+	}
+}
+
+// TestRatesMayCountOverOtherTimesThanAMinute: fourteen in each fixed two
+// seconds.
+func TestRatesMayCountOverOtherTimesThanAMinute(t *testing.T) {
+	p, _ := build(t, `rpm: {limit: 14, window: fixed, per: 2s}`)
+	accepted := 0
+	for i := range int64(1000) {
+		if offer(p, i*20*ms, uint64(i)).Accepted() {
+			accepted++
+		}
+	}
+	if accepted < 10*14 || accepted > 11*14 {
+		t.Errorf("%d of 1000 calls in 20 s accepted, want 14 in each of ten or eleven windows", accepted)
+	}
+}
+
 func TestRefusalsSayWhatTheShapeOrTheLawSays(t *testing.T) {
 	for _, c := range []struct {
 		law    incident.Refusal

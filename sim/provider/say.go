@@ -123,7 +123,7 @@ func codeMeaning(code string) (c model.Class, d model.Dimension, ok bool) {
 		return model.ClassRateLimited, model.DimTokens, true
 	case "1041":
 		return model.ClassRateLimited, model.DimConcurrency, true
-	case "rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED":
+	case "rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED", "14003":
 		return model.ClassRateLimited, model.DimNone, true
 	case "2056":
 		return model.ClassQuotaExhausted, model.DimDay, true
