@@ -162,3 +162,20 @@ func slowness(c *channel, p *Params) PPM {
 	ratio, _ := c.latency.slowness(p)
 	return ratio
 }
+
+// Claims returns what the agents must be assumed to use of a channel, what
+// they were granted and want, and what the fleet may use, in slots; zeros for
+// an unknown channel.
+func (f *Fleet) Claims(name string) (claimed, leased, demand, limit int64) {
+	c := f.channel(name)
+	if c == nil {
+		return 0, 0, 0, 0
+	}
+	for i := range c.leases {
+		l := &c.leases[i]
+		claimed += l.claim(f.now)
+		leased += l.slots
+		demand += l.demand()
+	}
+	return claimed, leased, demand, c.limit(f.par())
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/model"
+	"weir/sim/incident"
 	"weir/sim/provider"
 )
 
@@ -46,13 +47,27 @@ type Result struct {
 	Retries          int64
 	P50, P95, P99    time.Duration
 	// LeaseOvershoot is the largest Σ claims ÷ limit, in ppm, over records
-	// that raised a claim.
-	LeaseOvershoot int64
-	Events         uint64
-	Digest         uint64
-	Seconds        []Second
-	Decisions      []model.Decision
-	Books          []provider.Books
+	// that raised a claim. LeaseUtilisation is the mean of Σ leases ÷ the
+	// smaller of limit and demand, in ppm. CutDrain is the longest time that
+	// more was in flight than the limit.
+	LeaseOvershoot, LeaseUtilisation int64
+	CutDrain                         time.Duration
+	// ProviderOvershoot is the most in flight over a provider's true cap, in ppm.
+	ProviderOvershoot int64
+	WastedTokens      int64
+	// Missed is requests that ended at their deadline.
+	Missed int64
+	// ByAgent is completed requests per agent.
+	ByAgent []int64
+	Flaps   int64
+	// From is when the books opened; FirstChange and LastChange are when the
+	// script first moves and last ends moving something, 0 for never.
+	From, FirstChange, LastChange time.Duration
+	Events                        uint64
+	Digest                        uint64
+	Seconds                       []Second
+	Decisions                     []model.Decision
+	Books                         []provider.Books
 }
 
 // GoodputRatio is completed requests over what an omniscient scheduler served.
@@ -71,14 +86,19 @@ type book struct {
 	total     Second // since the books opened
 	abandoned, abandonedFrom,
 	timeouts, turnedAway, retries int64
-	could, couldFrom int64
-	events           uint64
+	could   int64
+	events  uint64
+	missed  int64
+	byAgent []int64
+	flaps   int64
 }
 
 // maxDecisions bounds the decisions kept of one run.
 const maxDecisions = 20_000
 
-func newBook(w *world) book { return book{from: int64(w.cfg.BooksFrom)} }
+func newBook(w *world) book {
+	return book{from: int64(w.cfg.BooksFrom), byAgent: make([]int64, w.inc.Fleet.MaxAgents())}
+}
 
 func (b *book) completed(w *world, r *request) {
 	if r.Deadline > 0 && w.now > r.Deadline {
@@ -86,12 +106,18 @@ func (b *book) completed(w *world, r *request) {
 		return
 	}
 	b.second.Completed++
+	b.byAgent[r.Agent]++
 	if w.now >= b.from {
 		b.latencies = append(b.latencies, w.now-r.At)
 	}
 }
 
-func (b *book) decisions(_ *world, d []model.Decision) {
+func (b *book) decisions(d []model.Decision) {
+	for i := range d {
+		if d[i].Rule == model.RuleBreakerOpen {
+			b.flaps++
+		}
+	}
 	if room := maxDecisions - len(b.decided); room > 0 {
 		b.decided = append(b.decided, d[:min(room, len(d))]...)
 	}
@@ -114,6 +140,7 @@ func (w *world) second() {
 	s.Could = could - b.could
 	b.could = could
 	if w.controller != nil {
+		w.controller.use.second(w.controller.fleet, w.inc)
 		v := w.controller.fleet.View()
 		if len(v.Channels) > 0 {
 			c := &v.Channels[0]
@@ -160,8 +187,37 @@ func (w *world) result() *Result {
 		return time.Duration(b.latencies[(len(b.latencies)-1)*share/100])
 	}
 	r.P50, r.P95, r.P99 = at(50), at(95), at(99)
+	r.From, r.Missed, r.ByAgent, r.Flaps = w.cfg.BooksFrom, b.missed, b.byAgent, b.flaps
 	for i := range w.providers {
-		r.Books = append(r.Books, w.providers[i].truth.Books())
+		books := w.providers[i].truth.Books()
+		r.Books = append(r.Books, books)
+		r.WastedTokens += books.WastedTokens
+		r.ProviderOvershoot = max(r.ProviderOvershoot, books.MaxOvershoot)
 	}
+	if w.controller != nil {
+		u := &w.controller.use
+		r.LeaseOvershoot, r.LeaseUtilisation, r.CutDrain = u.overshoot, u.mean(), time.Duration(u.drain)
+	}
+	r.FirstChange, r.LastChange = scriptSpan(w.inc)
 	return r
+}
+
+// scriptSpan returns when an incident's script first moves something and last
+// ends moving something.
+func scriptSpan(inc *incident.Incident) (first, last time.Duration) {
+	see := func(at, over time.Duration) {
+		if first == 0 || at < first {
+			first = at
+		}
+		last = max(last, at+over)
+	}
+	for i := range inc.Providers {
+		for _, c := range inc.Providers[i].Changes {
+			see(c.At, c.Over)
+		}
+	}
+	for _, c := range inc.Fleet.Changes {
+		see(c.At, c.For)
+	}
+	return first, last
 }

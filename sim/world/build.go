@@ -11,15 +11,19 @@ import (
 )
 
 // PolicyNone is no control: the application's calls go straight to the
-// provider. PolicyWeir is Weir.
+// provider. PolicyWeir is Weir. PolicyOracle is perfect knowledge.
 const (
-	PolicyNone = "none"
-	PolicyWeir = "weir"
+	PolicyNone   = "none"
+	PolicyWeir   = "weir"
+	PolicyOracle = "oracle"
 )
 
 func (w *world) build() error {
-	if w.cfg.Policy != PolicyNone && w.cfg.Policy != PolicyWeir {
-		return fmt.Errorf("policy %q is unknown; there are %q and %q", w.cfg.Policy, PolicyNone, PolicyWeir)
+	if w.cfg.Policy != PolicyNone && w.cfg.Policy != PolicyWeir && w.cfg.Policy != PolicyOracle {
+		return fmt.Errorf("policy %q is unknown; there are %q, %q and %q", w.cfg.Policy, PolicyNone, PolicyWeir, PolicyOracle)
+	}
+	if w.cfg.Policy == PolicyOracle {
+		w.oracle = &oracle{w: w, share: int64(w.cfg.share)}
 	}
 	w.requests = make([]request, 1, 1024)
 	w.attempts = make([]attempt, 1, 1024)
@@ -68,6 +72,10 @@ func (w *world) start(a *agent) {
 		a.door = a.weir
 		return
 	}
+	if w.oracle != nil {
+		a.door = &oracleDoor{w.oracle}
+		return
+	}
 	a.door = &directDoor{a}
 }
 
@@ -79,6 +87,9 @@ func (w *world) stop(a *agent) {
 			w.abandon(uint32(i))
 			w.book.second.Failed++
 			r.alive = false
+			if w.oracle != nil {
+				w.oracle.remove(uint32(i))
+			}
 			w.freeReq = append(w.freeReq, uint32(i))
 		}
 	}

@@ -21,7 +21,7 @@ type controller struct {
 	// flushAt is when effects that may wait are sent, never for none.
 	flushAt  int64
 	lastTime model.Nanos
-	peak     int64 // largest Σ claims over limit, ppm, over records that raised a claim
+	use      leaseUse
 }
 
 // broadcastEvery is the least time between two broadcasts that may wait.
@@ -51,7 +51,8 @@ func (c *controller) append(f model.Fact) {
 func (c *controller) fold(r model.Record) {
 	c.lastTime = r.Time
 	c.fleet.Apply(r, &c.fx)
-	c.w.book.decisions(c.w, c.fx.Decisions)
+	c.use.record(c.fleet, c.w)
+	c.w.book.decisions(c.fx.Decisions)
 	c.fx.Decisions = c.fx.Decisions[:0]
 	if a, ok := r.Fact.(*model.Attempts); ok && cap(c.w.bus.spare) < 4096 {
 		c.w.bus.spare = append(c.w.bus.spare, a)

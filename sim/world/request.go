@@ -188,6 +188,7 @@ func (w *world) expire(i uint32, id uint64) {
 		w.agents[r.Agent].door.leave(i)
 	}
 	w.book.second.Failed++
+	w.book.missed++
 	w.finish(i)
 	if !waiting {
 		w.release(agent, load)

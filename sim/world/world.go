@@ -29,6 +29,7 @@ const (
 	onFlush         // the controller's broadcast
 	onScript        // a: change of the fleet's script, b: 1 at its end
 	onSecond        // the books close a second
+	onOracle        // the oracle looks again
 )
 
 // Config is one run.
@@ -42,6 +43,7 @@ type Config struct {
 	Params *model.Params
 	// BooksFrom is when the books open; what came before is warm-up.
 	BooksFrom time.Duration
+	share     int // of the cap, in percent, for the oracle
 	// Observe is called at the end of every second, nil for none.
 	Observe func(Second)
 	// Traces are the files that trace arrivals name.
@@ -68,6 +70,7 @@ type world struct {
 
 	bus        bus
 	controller *controller
+	oracle     *oracle
 	config     *model.Config
 
 	book   book
@@ -82,8 +85,28 @@ type service struct {
 	wake  int64
 }
 
-// Run lives the incident through and returns what became of it.
+// Run lives the incident through and returns what became of it. The oracle
+// lives it through once for each of OracleShares, and the best run counts.
 func Run(c Config) (*Result, error) {
+	if c.Policy != PolicyOracle {
+		return live(c)
+	}
+	var best *Result
+	for _, share := range OracleShares() {
+		c.share = share
+		r, err := live(c)
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || r.Completed > best.Completed {
+			best = r
+		}
+	}
+	return best, nil
+}
+
+// live is one run.
+func live(c Config) (*Result, error) {
 	w := &world{
 		cfg: c, inc: c.Incident, seed: draw.Seed(c.Seed),
 		end: int64(c.Incident.Duration),
@@ -143,6 +166,9 @@ func (w *world) handle(e *event) {
 		w.script(int(e.a), e.b == 1)
 	case onSecond:
 		w.second()
+	case onOracle:
+		w.oracle.pump = false
+		w.oracle.dispatch()
 	}
 }
 

@@ -1,0 +1,137 @@
+package world
+
+import (
+	"fmt"
+	"time"
+)
+
+// Figures are one run as other tools read it; see Measure.
+type Figures struct {
+	Incident string `json:"incident"`
+	Policy   string `json:"policy"`
+	Seed     uint64 `json:"seed"`
+	// Params is the hash of the parameters, Digest that of the event stream.
+	Params string `json:"params"`
+	Digest string `json:"digest"`
+
+	Requests  int64 `json:"requests"`
+	Completed int64 `json:"completed"`
+	// Goodput is requests completed within their deadline, per second;
+	// GoodputRatio the same over the oracle's of the same seed.
+	Goodput        float64 `json:"goodput"`
+	GoodputRatio   float64 `json:"goodput_ratio"`
+	Attempts       int64   `json:"attempts"`
+	WastedAttempts int64   `json:"wasted_attempts"`
+	WasteRatio     float64 `json:"waste_ratio"`
+	WastedTokens   int64   `json:"wasted_tokens"`
+
+	// DetectS is from the first change of the script until the load on the
+	// providers is a tenth below what it was then; RecoverS from the last
+	// change until the rate is 90 % of the oracle's over five seconds. Null
+	// when that did not happen or nothing changes.
+	DetectS  *float64 `json:"detect_s"`
+	RecoverS *float64 `json:"recover_s"`
+	// Collapsed is set when the last tenth of the run has less than half of
+	// the oracle's goodput.
+	Collapsed bool `json:"collapsed"`
+
+	LeaseOvershoot    float64 `json:"lease_overshoot"`
+	LeaseUtilisation  float64 `json:"lease_utilisation"`
+	CutDrainS         float64 `json:"cut_drain_s"`
+	ProviderOvershoot float64 `json:"provider_overshoot"`
+
+	P50S           float64 `json:"p50_s"`
+	P95S           float64 `json:"p95_s"`
+	P99S           float64 `json:"p99_s"`
+	DeadlineMisses int64   `json:"deadline_misses"`
+	// Jain is the fairness over the agents' completed requests.
+	Jain float64 `json:"jain"`
+	// Flaps is how often a breaker opened.
+	Flaps int64 `json:"flaps"`
+
+	SimEvents uint64  `json:"sim_events"`
+	VirtualS  float64 `json:"virtual_s"`
+	WallS     float64 `json:"wall_s"`
+}
+
+// Measure puts a run beside the oracle's of the same incident and seed.
+func Measure(r, oracle *Result, params string, wall time.Duration) Figures {
+	span := (time.Duration(len(r.Seconds))*time.Second - r.From).Seconds()
+	f := Figures{
+		Incident: r.Incident, Policy: r.Policy, Seed: r.Seed, Params: params,
+		Digest:   fmt.Sprintf("%016x", r.Digest),
+		Requests: r.Requests, Completed: r.Completed,
+		Goodput:      float64(r.Completed) / max(span, 1),
+		GoodputRatio: float64(r.Completed) / float64(max(oracle.Completed, 1)),
+		Attempts:     r.Attempts, WastedAttempts: r.Wasted, WasteRatio: r.WasteRatio(), WastedTokens: r.WastedTokens,
+		DetectS: detect(r), RecoverS: recovered(r, oracle), Collapsed: collapsed(r, oracle),
+		LeaseOvershoot: ratio(r.LeaseOvershoot), LeaseUtilisation: ratio(r.LeaseUtilisation),
+		CutDrainS: r.CutDrain.Seconds(), ProviderOvershoot: ratio(r.ProviderOvershoot),
+		P50S: r.P50.Seconds(), P95S: r.P95.Seconds(), P99S: r.P99.Seconds(),
+		DeadlineMisses: r.Missed, Jain: jain(r.ByAgent), Flaps: r.Flaps,
+		SimEvents: r.Events, VirtualS: float64(len(r.Seconds)), WallS: wall.Seconds(),
+	}
+	return f
+}
+
+func ratio(ppm int64) float64 { return float64(ppm) / 1e6 }
+
+// jain is (Σx)² ÷ (n·Σx²): 1 when all have the same, 1/n when one has all.
+func jain(x []int64) float64 {
+	var sum, squares float64
+	for _, v := range x {
+		sum += float64(v)
+		squares += float64(v) * float64(v)
+	}
+	if squares == 0 {
+		return 1
+	}
+	return sum * sum / (float64(len(x)) * squares)
+}
+
+func detect(r *Result) *float64 {
+	from := int(r.FirstChange.Seconds())
+	if r.FirstChange == 0 || from < 1 || from >= len(r.Seconds) {
+		return nil
+	}
+	level := r.Seconds[from-1].InFlight
+	for _, s := range r.Seconds[from:] {
+		if s.InFlight*10 <= level*9 {
+			d := float64(s.At) - r.FirstChange.Seconds()
+			return &d
+		}
+	}
+	return nil
+}
+
+// recoverOver is over how many seconds a rate counts as recovered.
+const recoverOver = 5
+
+func recovered(r, oracle *Result) *float64 {
+	from := int(r.LastChange.Seconds())
+	if r.LastChange == 0 {
+		return nil
+	}
+	for i := from; i+recoverOver <= min(len(r.Seconds), len(oracle.Seconds)); i++ {
+		var mine, best int64
+		for k := i; k < i+recoverOver; k++ {
+			mine += r.Seconds[k].Completed
+			best += oracle.Seconds[k].Completed
+		}
+		if mine*10 >= best*9 {
+			d := max(float64(i)-r.LastChange.Seconds(), 0)
+			return &d
+		}
+	}
+	return nil
+}
+
+func collapsed(r, oracle *Result) bool {
+	n := min(len(r.Seconds), len(oracle.Seconds))
+	var mine, best int64
+	for i := n - n/10; i < n; i++ {
+		mine += r.Seconds[i].Completed
+		best += oracle.Seconds[i].Completed
+	}
+	return mine*2 < best
+}
