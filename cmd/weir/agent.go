@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/nats-io/nats.go"
+
+	"weir/agent"
+	"weir/agent/proxy"
+	"weir/cmd/weir/config"
+	"weir/events"
+	"weir/events/natslog"
+)
+
+// agentCommand is weir agent.
+type agentCommand struct {
+	configFlag
+	Listen string `placeholder:"HOST:PORT" help:"Address of the sidecar; 127.0.0.1:8787 if the file names none."`
+	NATS   string `name:"nats" placeholder:"URL" help:"The fleet's NATS; the one in the file if none is named."`
+	ID     string `name:"id" env:"WEIR_AGENT" placeholder:"NAME" help:"This agent in the fleet, unique and kept over restarts; host name and port if none is named."`
+}
+
+// Help is shown by --help.
+func (*agentCommand) Help() string {
+	return `An application changes its base URL to the sidecar's, and nothing else: the model it names is a route of the file. The sidecar starts and goes on without NATS and without a controller, within what each channel allows for that. Beyond loopback it listens only with agent.client_keys.
+
+Examples:
+
+  weir agent
+  weir agent -c weir.yaml --listen 127.0.0.1:8787 --nats nats://10.0.0.5:4222 --id web-1
+  OPENAI_BASE_URL=http://127.0.0.1:8787/v1 python application.py`
+}
+
+// Run runs the sidecar until it is stopped.
+func (c *agentCommand) Run(e *env) (err error) {
+	f, err := c.file()
+	if err != nil {
+		return err
+	}
+	p := &agentProcess{env: e, file: f}
+	defer p.closers.close(&err)
+	if err := p.start(c.ID); err != nil {
+		return err
+	}
+	return p.run()
+}
+
+// file reads the file and lays the flags over it.
+func (c *agentCommand) file() (*config.File, error) {
+	f, err := c.need()
+	if err != nil {
+		return nil, err
+	}
+	if len(f.Upstreams) == 0 {
+		return nil, badFile(fmt.Errorf("%s:1:1: no channel has a base_url, so this agent could call nobody", c.path()))
+	}
+	if len(f.Model.Routes) == 0 {
+		return nil, badFile(fmt.Errorf("%s:1:1: routes: there is none, so no model could be asked for", c.path()))
+	}
+	if c.Listen != "" {
+		f.Agent.Listen = c.Listen
+	}
+	if c.NATS != "" {
+		f.NATS.URL = c.NATS
+	}
+	if f.Agent.ClientKeys == "" && !loopback(f.Agent.Listen) {
+		return nil, badInput(fmt.Errorf("%s is not on loopback: whoever reaches it could spend the account; set agent.client_keys in %s, or listen on 127.0.0.1", f.Agent.Listen, c.path()))
+	}
+	return f, nil
+}
+
+// agentProcess is what belongs to a running sidecar.
+type agentProcess struct {
+	*env
+	file    *config.File
+	closers closers
+	http    net.Listener
+	nc      *nats.Conn
+	client  *agent.Client
+	proxy   *proxy.Proxy
+	keys    keyFile
+}
+
+// The grace of a stopped sidecar: calls in flight may end within drain, and
+// the last reports are sent within that too.
+const drain = 10 * time.Second
+
+func (p *agentProcess) start(id string) error {
+	var err error
+	if p.http, err = listen(p.file.Agent.Listen); err != nil {
+		return err
+	}
+	p.closers.add(func() error { _ = p.http.Close(); return nil }) // closed by its server, if that came to be
+	if id == "" {
+		id = agentName(p.http.Addr())
+	}
+	p.keys = keyFile{path: p.file.Agent.ClientKeys}
+	keys, err := p.keys.read()
+	if err != nil {
+		return err
+	}
+	for _, ch := range p.file.Model.Channels {
+		if _, ok := p.file.Upstreams[ch.Name]; !ok {
+			p.log.Warn("channel has no base_url and is not used here", slog.String("channel", ch.Name))
+		}
+	}
+	set := metrics.NewSet()
+	if err := p.join(id, set); err != nil {
+		return err
+	}
+	p.proxy = proxy.New(p.client, set)
+	p.proxy.SetKeys(keys)
+	return nil
+}
+
+// join makes the client, with its bus. A bus that is not there is no fault:
+// the agent works alone until it is.
+func (p *agentProcess) join(id string, set *metrics.Set) error {
+	if err := events.CheckAgent(id); err != nil {
+		return badInput(fmt.Errorf("--id: %w", err))
+	}
+	o, err := busOptions(&p.file.NATS, id, id, p.log)
+	if err != nil {
+		return err
+	}
+	fleet := p.file.Model.Fleet
+	if p.nc, err = natslog.Connect(p.file.NATS.Address(), o); err != nil {
+		return badInput(err)
+	}
+	p.closers.add(func() error { p.nc.Close(); return nil })
+	writer, err := natslog.NewWriter(p.nc, fleet, id)
+	if err != nil {
+		return badInput(err)
+	}
+	inbox, err := natslog.NewInbox(p.nc, fleet, o)
+	if err != nil {
+		return badInput(err)
+	}
+	p.client, err = agent.New(agent.Config{
+		Agent: id, Version: version(), Fleet: &p.file.Model, Upstreams: p.file.Upstreams, Queue: p.file.Agent.Queue,
+		Writer: writer, Inbox: inbox, Metrics: set, Log: p.log,
+	})
+	if err != nil {
+		return badInput(err)
+	}
+	p.log.Info("agent runs", slog.String("agent", id), slog.String("fleet", fleet), slog.String("http", "http://"+p.http.Addr().String()+"/v1"),
+		slog.String("nats", servers(p.file.NATS.Address())), slog.String("version", version()))
+	return nil
+}
+
+// run serves until the process is stopped, then lets calls in flight end and
+// says goodbye to the fleet.
+func (p *agentProcess) run() error {
+	go p.watch()
+	served := make(chan error, 1)
+	ctx, cancel := context.WithCancel(p.ctx)
+	defer cancel()
+	go func() { served <- serve(ctx, p.http, p.proxy, drain, p.log) }()
+	var err error
+	select {
+	case err = <-served:
+		cancel()
+	case <-ctx.Done():
+	}
+	wait, done := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer done()
+	if left := p.client.Close(wait); left != nil {
+		p.log.Warn("stopped before everything was done", slog.Any("error", left))
+	}
+	if err == nil {
+		err = <-served
+	}
+	return err
+}
+
+// watchEvery is how often the clients' file is looked at.
+const watchEvery = 2 * time.Second
+
+// watch says when the bus is not there, and takes new client keys.
+func (p *agentProcess) watch() {
+	if err := connected(p.ctx, p.nc, connectWithin/2); err != nil && p.ctx.Err() == nil {
+		p.log.Warn("cannot reach nats: the agent works alone until it can", slog.String("nats", servers(p.file.NATS.Address())), slog.Any("error", err))
+	}
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if !p.keys.changed() {
+			continue
+		}
+		keys, err := p.keys.read()
+		if err != nil {
+			p.log.Error("the clients' file is not taken, the old keys stay", slog.Any("error", err))
+			continue
+		}
+		p.proxy.SetKeys(keys)
+		p.log.Info("client keys are taken", slog.Int("clients", len(keys)))
+	}
+}
+
+// keyFile is the file of the sidecar's clients; its path may be empty.
+type keyFile struct {
+	path string
+	seen fileState
+}
+
+// fileState tells one content of a file from another.
+type fileState struct {
+	at   time.Time
+	size int64
+}
+
+func (k *keyFile) state() (s fileState) {
+	if info, err := os.Stat(k.path); err == nil {
+		s = fileState{info.ModTime(), info.Size()}
+	}
+	return s
+}
+
+func (k *keyFile) changed() bool { return k.path != "" && k.state() != k.seen }
+
+// read returns the keys; nil, which lets everybody in, only without a file.
+func (k *keyFile) read() (proxy.Keys, error) {
+	if k.path == "" {
+		return nil, nil
+	}
+	k.seen = k.state()
+	return read(k.path, config.ParseKeys)
+}
+
+// agentName makes an agent's name of this machine's and the port it serves.
+func agentName(at net.Addr) string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "agent"
+	}
+	clean := strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' {
+			return c
+		}
+		return '-'
+	}, host)
+	port := ""
+	if tcp, ok := at.(*net.TCPAddr); ok {
+		port = fmt.Sprintf("-%d", tcp.Port)
+	}
+	return clean[:min(len(clean), events.MaxName-len(port))] + port
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+)
+
+// apiFlags say which controller a command asks.
+type apiFlags struct {
+	URL string `name:"url" env:"WEIR_URL" default:"http://127.0.0.1:8080" placeholder:"URL" help:"The controller's HTTP address."`
+}
+
+// tokenVariable holds the token that orders need, and questions from another
+// machine.
+const tokenVariable = "WEIR_TOKEN"
+
+const (
+	apiWithin = 10 * time.Second // a question and its answer
+	maxAnswer = 64 << 20
+)
+
+// api asks a controller.
+type api struct {
+	base  *url.URL
+	token string
+}
+
+func (f apiFlags) api() (*api, error) {
+	base, err := url.Parse(f.URL)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil, badInput(fmt.Errorf("--url=%s: want http:// or https:// and a host", f.URL))
+	}
+	base.Path = strings.TrimSuffix(base.Path, "/")
+	return &api{base: base, token: os.Getenv(tokenVariable)}, nil
+}
+
+// get asks and decodes the answer into to.
+func (a *api) get(ctx context.Context, path string, to any) error {
+	return a.do(ctx, http.MethodGet, path, "", nil, to)
+}
+
+// post orders with a JSON body.
+func (a *api) post(ctx context.Context, path string, body, to any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode order: %w", err)
+	}
+	return a.order(ctx, path, "application/json", data, to)
+}
+
+// order orders with a body of any kind.
+func (a *api) order(ctx context.Context, path, kind string, body []byte, to any) error {
+	if a.token == "" {
+		return badInput(fmt.Errorf("orders need the controller's token: set %s", tokenVariable))
+	}
+	return a.do(ctx, http.MethodPost, path, kind, body, to)
+}
+
+func (a *api) do(ctx context.Context, method, path, kind string, body []byte, to any) error {
+	ctx, cancel := context.WithTimeout(ctx, apiWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, a.base.JoinPath(path).String(), bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("make request: %w", err)
+	}
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	if a.token != "" {
+		req.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		if at := (*url.Error)(nil); errors.As(err, &at) {
+			err = at.Err
+		}
+		return badInput(fmt.Errorf("cannot reach the controller at %s: %w; is it running there? --url names another", a.base.Redacted(), cause(err)))
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("read answer of %s: %w", a.base.Redacted(), err)
+	}
+	return a.answer(resp, data, to)
+}
+
+// answer takes an answer apart. What the controller does not accept is bad
+// input, what it cannot do at the moment is not.
+func (a *api) answer(resp *http.Response, data []byte, to any) error {
+	if resp.StatusCode/100 != 2 {
+		var said struct {
+			Error string `json:"error"`
+		}
+		if json.Unmarshal(data, &said) != nil || said.Error == "" {
+			said.Error = "it answers with status " + resp.Status
+		}
+		err := fmt.Errorf("controller at %s: %s", a.base.Redacted(), said.Error)
+		if resp.StatusCode >= 500 {
+			return err
+		}
+		return badInput(err)
+	}
+	if err := json.Unmarshal(data, to); err != nil {
+		return badInput(fmt.Errorf("what answers at %s is no controller: %w", a.base.Redacted(), err))
+	}
+	return nil
+}
+
+// whoAmI is who gives an order, for the log.
+func whoAmI() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}

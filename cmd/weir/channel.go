@@ -1,0 +1,195 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"weir/model"
+)
+
+// channelCommand is weir channel.
+type channelCommand struct {
+	Pause  pauseCommand  `cmd:"" help:"Start nothing on a channel any more."`
+	Resume resumeCommand `cmd:"" help:"End a pause, a hold and an open breaker."`
+	Set    setCommand    `cmd:"" help:"Set weight, limit, mode or breaker."`
+}
+
+// order is a command as the controller's API takes it.
+type order struct {
+	Command string `json:"command"`
+	Channel string `json:"channel,omitempty"`
+	Value   int64  `json:"value,omitempty"`
+	Mode    string `json:"mode,omitempty"`
+	For     string `json:"for,omitempty"`
+	By      string `json:"by,omitempty"`
+	Why     string `json:"why,omitempty"`
+}
+
+// orderFlags are common to all orders.
+type orderFlags struct {
+	apiFlags
+	Channel string `arg:"" placeholder:"CHANNEL" help:"The channel's name."`
+	Why     string `placeholder:"TEXT" help:"The reason, for the log."`
+	By      string `placeholder:"NAME" help:"Who orders it, for the log; the user's name if none is given."`
+}
+
+// give sends orders, each when the one before is in force.
+func (f *orderFlags) give(e *env, orders ...order) error {
+	a, err := f.api()
+	if err != nil {
+		return err
+	}
+	if f.By == "" {
+		f.By = whoAmI()
+	}
+	for _, o := range orders {
+		o.Channel, o.By, o.Why = f.Channel, f.By, f.Why
+		var taken struct {
+			Seq uint64 `json:"seq"`
+		}
+		if err := a.post(e.ctx, "/api/v1/commands", o, &taken); err != nil {
+			return err
+		}
+		fmt.Fprintf(e.stdout, "%s %s is in force since record %d\n", o.Command, o.Channel, taken.Seq)
+	}
+	return nil
+}
+
+// pauseCommand is weir channel pause.
+type pauseCommand struct {
+	orderFlags
+	For time.Duration `placeholder:"TIME" help:"End by itself after this time; without it only resume ends it."`
+}
+
+// Help is shown by --help.
+func (*pauseCommand) Help() string {
+	return `What is in flight ends as it would. The order becomes an event of the log and reaches every agent.
+
+Examples:
+
+  weir channel pause minimax-main
+  weir channel pause minimax-main --for 10m --why "provider announced maintenance"`
+}
+
+// Run gives the order.
+func (c *pauseCommand) Run(e *env) error {
+	o := order{Command: model.CommandPause.String()}
+	if c.For < 0 {
+		return badInput(fmt.Errorf("--for=%s: want a time above 0", c.For))
+	}
+	if c.For > 0 {
+		o.For = c.For.String()
+	}
+	return c.give(e, o)
+}
+
+// resumeCommand is weir channel resume.
+type resumeCommand struct{ orderFlags }
+
+// Help is shown by --help.
+func (*resumeCommand) Help() string {
+	return `Use it too when a breaker is open for a credential that was mended. Re-entry is a ramp.
+
+Examples:
+
+  weir channel resume minimax-main
+  weir channel resume minimax-main --why "key was renewed"`
+}
+
+// Run gives the order.
+func (c *resumeCommand) Run(e *env) error {
+	return c.give(e, order{Command: model.CommandResume.String()})
+}
+
+// setCommand is weir channel set.
+type setCommand struct {
+	orderFlags
+	Weight  string        `placeholder:"SHARE" help:"Fixed weight from 0 to 1; auto gives it back to the law."`
+	Limit   string        `placeholder:"SLOTS" help:"Most attempts in flight over the whole fleet; none takes it back."`
+	Mode    string        `placeholder:"MODE" help:"enforce or observe."`
+	Breaker string        `placeholder:"STATE" help:"open or closed."`
+	For     time.Duration `placeholder:"TIME" help:"For a breaker that is opened: close it after this time."`
+}
+
+// Help is shown by --help.
+func (*setCommand) Help() string {
+	return `Each flag is an order of its own, in force when the command returns.
+
+Examples:
+
+  weir channel set minimax-main --limit 20 --why "shared with the nightly job"
+  weir channel set minimax-main --weight 0.5
+  weir channel set minimax-main --weight auto --limit none
+  weir channel set minimax-main --mode observe
+  weir channel set minimax-main --breaker open --for 5m`
+}
+
+// Run gives the orders.
+func (c *setCommand) Run(e *env) error {
+	orders, err := c.orders()
+	if err != nil {
+		return badInput(err)
+	}
+	return c.give(e, orders...)
+}
+
+func (c *setCommand) orders() (orders []order, err error) {
+	if c.Weight != "" {
+		o := order{Command: model.CommandSetWeight.String(), Value: -1}
+		if c.Weight != "auto" {
+			v, err := strconv.ParseFloat(c.Weight, 64)
+			if err != nil || !(v >= 0 && v <= 1) {
+				return nil, fmt.Errorf("--weight=%s: want a number from 0 to 1, or auto", c.Weight)
+			}
+			o.Value = int64(math.Round(v * float64(model.One)))
+		}
+		orders = append(orders, o)
+	}
+	if c.Limit != "" {
+		o := order{Command: model.CommandSetLimit.String(), Value: -1}
+		if c.Limit != "none" {
+			if o.Value, err = strconv.ParseInt(c.Limit, 10, 32); err != nil || o.Value < 0 {
+				return nil, fmt.Errorf("--limit=%s: want a whole number from 0, or none", c.Limit)
+			}
+		}
+		orders = append(orders, o)
+	}
+	if c.Mode != "" {
+		if c.Mode != model.ModeEnforce.String() && c.Mode != model.ModeObserve.String() {
+			return nil, fmt.Errorf("--mode=%s: want enforce or observe", c.Mode)
+		}
+		orders = append(orders, order{Command: model.CommandSetMode.String(), Mode: c.Mode})
+	}
+	if c.Breaker != "" {
+		o, err := c.breaker()
+		if err != nil {
+			return nil, err
+		}
+		orders = append(orders, o)
+	}
+	if len(orders) == 0 {
+		return nil, errors.New("nothing to set: give --weight, --limit, --mode or --breaker")
+	}
+	return orders, nil
+}
+
+func (c *setCommand) breaker() (o order, err error) {
+	o.Command = model.CommandForceBreaker.String()
+	switch c.Breaker {
+	case "open":
+		o.Value = 1
+	case "closed":
+	default:
+		return o, fmt.Errorf("--breaker=%s: want open or closed", c.Breaker)
+	}
+	if c.For < 0 {
+		return o, fmt.Errorf("--for=%s: want a time above 0", c.For)
+	}
+	if c.For > 0 {
+		o.For = c.For.String()
+	}
+	return o, nil
+}

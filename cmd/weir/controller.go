@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/nats-io/nats.go"
+
+	"weir/cmd/weir/config"
+	"weir/controller"
+	"weir/controller/store"
+	"weir/controller/web"
+	"weir/events/natslog"
+)
+
+// controllerCommand is weir controller.
+type controllerCommand struct {
+	configFlag
+	NATS   string `name:"nats" placeholder:"URL" help:"A NATS cluster of your own instead of the embedded server."`
+	Listen string `placeholder:"HOST:PORT" help:"HTTP address; 127.0.0.1:8080 if the file names none."`
+	Store  string `placeholder:"DIR" help:"Folder of all state; ./weir-data if the file names none."`
+	ID     string `name:"id" default:"controller" placeholder:"NAME" help:"This process in the log and in status."`
+}
+
+// Help is shown by --help.
+func (*controllerCommand) Help() string {
+	return `The controller reads the fleet's log from NATS, keeps its state in a local store, and tells the sidecars what they may use. It brings its own NATS server unless the file or --nats names another. What changes state over HTTP needs the token in WEIR_TOKEN (controller.token_env).
+
+Examples:
+
+  weir controller
+  weir controller -c weir.yaml --listen 127.0.0.1:8080 --store ./weir-data
+  WEIR_TOKEN=secret weir controller --nats nats://nats.example:4222`
+}
+
+// Run runs the controller until it is stopped.
+func (c *controllerCommand) Run(e *env) (err error) {
+	f, err := c.file()
+	if err != nil {
+		return err
+	}
+	p := &controllerProcess{env: e, file: f}
+	defer p.closers.close(&err)
+	if err := p.start(c.ID); err != nil {
+		return err
+	}
+	return p.run()
+}
+
+// file reads the file and lays the flags over it.
+func (c *controllerCommand) file() (*config.File, error) {
+	f, err := c.need()
+	if err != nil {
+		return nil, err
+	}
+	if c.Listen != "" {
+		f.Controller.Listen = c.Listen
+	}
+	if c.Store != "" {
+		f.Controller.Store, f.NATS.Store = filepath.Join(c.Store, "state"), filepath.Join(c.Store, "nats")
+	}
+	if c.NATS != "" {
+		f.NATS.Embedded, f.NATS.URL = false, c.NATS
+	}
+	return f, nil
+}
+
+// controllerProcess is what belongs to a running controller.
+type controllerProcess struct {
+	*env
+	file    *config.File
+	closers closers
+	bus     *controller.NATS // nil with a server of another process
+	loop    *controller.Loop
+	metrics *metrics.Set
+	http    net.Listener
+	// turned is set once the loop runs on a state that was read.
+	turned atomic.Bool
+}
+
+// start takes address, store and bus, in the order in which a fault is found
+// soonest.
+func (p *controllerProcess) start(id string) error {
+	var err error
+	if p.http, err = listen(p.file.Controller.Listen); err != nil {
+		return err
+	}
+	p.closers.add(func() error { _ = p.http.Close(); return nil }) // closed by its server, if that came to be
+	state, err := store.Open(p.file.Controller.Store, store.Options{Logger: p.log})
+	if err != nil {
+		return badInput(hint(err))
+	}
+	p.closers.add(state.Close)
+	nc, err := p.connect(id)
+	if err != nil {
+		return err
+	}
+	p.closers.add(func() error { nc.Close(); return nil })
+	ctx, cancel := context.WithTimeout(p.ctx, connectWithin)
+	defer cancel()
+	log, err := natslog.OpenLog(ctx, nc, p.file.Model.Fleet, natslog.LogOptions{})
+	if err != nil {
+		return badInput(fmt.Errorf("nats at %s: %w", p.where(), err))
+	}
+	outbox, err := natslog.OpenOutbox(ctx, nc, p.file.Model.Fleet, 0)
+	if err != nil {
+		return badInput(fmt.Errorf("nats at %s: %w", p.where(), err))
+	}
+	p.metrics = metrics.NewSet()
+	p.loop, err = controller.New(controller.Options{
+		Fleet: p.file.Model.Fleet, Log: log, Outbox: outbox, Store: state, Controller: id, Version: version(),
+		Config: &p.file.Model, Logger: p.log, Metrics: p.metrics,
+	})
+	return badInput(err)
+}
+
+// hint says what to do about a store that cannot be opened.
+func hint(err error) error {
+	switch {
+	case errors.Is(err, store.ErrLocked):
+		return fmt.Errorf("%w; stop the other one, or choose another folder with --store", err)
+	case errors.Is(err, store.ErrNewer):
+		return fmt.Errorf("%w; run the newer version, or choose another folder with --store", err)
+	case errors.Is(err, store.ErrUnreadable):
+		return fmt.Errorf("%w; move it away: the state is in the log and comes back", err)
+	}
+	return err
+}
+
+// connect starts the embedded server and connects to it, or to another one.
+func (p *controllerProcess) connect(id string) (*nats.Conn, error) {
+	n := &p.file.NATS
+	o, err := busOptions(n, id, "", p.log)
+	if err != nil {
+		return nil, err
+	}
+	if !n.Embedded {
+		return connect(p.ctx, n.Address(), o)
+	}
+	token, err := tokenFrom(n)
+	if err != nil {
+		return nil, err
+	}
+	p.bus, err = controller.StartNATS(controller.NATSOptions{
+		Store: n.Store, Listen: n.Listen, Token: token, SyncAlways: n.SyncAlways, Logger: p.log,
+	})
+	if err != nil {
+		return nil, badInput(err)
+	}
+	p.closers.add(p.bus.Close)
+	o.Extra = nil
+	nc, err := p.bus.Connect(o)
+	return nc, badInput(err)
+}
+
+// where is the bus for people.
+func (p *controllerProcess) where() string {
+	if p.bus != nil {
+		return p.bus.URL()
+	}
+	return servers(p.file.NATS.Address())
+}
+
+// run turns the loop and serves HTTP until either ends or the process is
+// stopped.
+func (p *controllerProcess) run() error {
+	ctx, cancel := context.WithCancel(p.ctx)
+	defer cancel()
+	ended := make(chan error, 2)
+	go func() { ended <- p.turn(ctx) }()
+	go func() {
+		ended <- web.Serve(ctx, p.http, web.Handler(web.Options{
+			Controller: p.loop, Token: p.token(), Hosts: p.file.Controller.Hosts, Logger: p.log,
+			Metrics: func(w io.Writer) {
+				p.metrics.WritePrometheus(w)
+				metrics.WriteProcessMetrics(w)
+			},
+		}), p.log)
+	}()
+	go p.announce(ctx)
+	err := <-ended
+	cancel()
+	return errors.Join(err, <-ended)
+}
+
+// turn runs the loop. A state that cannot be read is bad input.
+func (p *controllerProcess) turn(ctx context.Context) error {
+	err := p.loop.Run(ctx)
+	if !p.turned.Load() {
+		return badInput(err)
+	}
+	return err
+}
+
+// token is the API's.
+func (p *controllerProcess) token() string {
+	token := os.Getenv(p.file.Controller.TokenEnv)
+	if token == "" {
+		p.log.Warn("there is no token, so orders over http are refused to everybody", slog.String("variable", p.file.Controller.TokenEnv))
+	}
+	return token
+}
+
+// announce logs when the loop turns and where it is reached.
+func (p *controllerProcess) announce(ctx context.Context) {
+	for !p.loop.Alive(ctx, time.Second) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	p.turned.Store(true)
+	p.log.Info("controller runs", slog.String("fleet", p.file.Model.Fleet), slog.String("http", "http://"+p.http.Addr().String()),
+		slog.String("nats", p.where()), slog.String("store", p.file.Controller.Store), slog.String("version", version()))
+}

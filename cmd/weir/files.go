@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/cmd/weir/config"
+	"weir/sim/incident"
+	"weir/sim/strict"
+	"weir/sim/workload"
+)
+
+// read opens a file and hands it to parse. What parse finds wrong is bad input.
+func read[T any](path string, parse func(name string, in io.Reader) (T, error)) (T, error) {
+	var none T
+	f, err := os.Open(path)
+	if err != nil {
+		return none, badInput(err)
+	}
+	defer f.Close()
+	v, err := parse(path, f)
+	var faults *strict.ParseError
+	switch {
+	case errors.As(err, &faults):
+		return none, badFile(faults)
+	case err != nil:
+		return none, badInput(err)
+	}
+	return v, nil
+}
+
+// configFlag names a weir.yaml.
+type configFlag struct {
+	Config string `short:"c" placeholder:"FILE" help:"Configuration file; ./weir.yaml if none is named."`
+}
+
+// defaultConfig is the file that is read when none is named.
+const defaultConfig = "weir.yaml"
+
+// need reads the file, which must have a channel.
+func (c configFlag) need() (*config.File, error) {
+	path := c.path()
+	f, err := c.parse()
+	if c.Config == "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, badInput(fmt.Errorf("there is no %s here: write one with at least a channel and a route (weir config check --help shows one), or name another with -c", path))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(f.Model.Channels) == 0 {
+		return nil, badFile(fmt.Errorf("%s:1:1: channels: there is none, so there is nothing to control; weir config check --help shows one", path))
+	}
+	return f, nil
+}
+
+// want reads the file if it is there or named, else returns the defaults.
+func (c configFlag) want() (*config.File, error) {
+	f, err := c.parse()
+	if c.Config == "" && errors.Is(err, fs.ErrNotExist) {
+		return config.Default(), nil
+	}
+	return f, err
+}
+
+func (c configFlag) path() string {
+	if c.Config == "" {
+		return defaultConfig
+	}
+	return c.Config
+}
+
+func (c configFlag) parse() (*config.File, error) {
+	return read(c.path(), func(name string, in io.Reader) (*config.File, error) { return config.Parse(name, in, time.Now()) })
+}
+
+// findIncident returns a built-in incident by its name, or one from a file.
+func findIncident(name string) (*incident.Incident, error) {
+	if slices.Contains(incident.List(), name) {
+		return incident.Builtin(name)
+	}
+	inc, err := read(name, incident.Parse)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, badInput(fmt.Errorf("incident %s: there is no such file, and built in are only %s", name, strings.Join(incident.List(), ", ")))
+	}
+	return inc, err
+}
+
+// compress plays an incident in another time; 0 leaves it as it is.
+func compress(inc *incident.Incident, to time.Duration) (*incident.Incident, error) {
+	switch {
+	case to < 0:
+		return nil, badInput(fmt.Errorf("--compress=%s: want a time above 0", to))
+	case to == 0:
+		return inc, nil
+	}
+	return inc.Compress(to), nil
+}
+
+// readTraces reads the files that an incident's arrivals name, relative to the
+// incident's own.
+func readTraces(name string, inc *incident.Incident) (map[string]workload.Trace, error) {
+	traces := map[string]workload.Trace{}
+	for i := range inc.Workloads {
+		a := &inc.Workloads[i].Arrivals
+		if _, known := traces[a.File]; known || a.Kind != incident.ArriveTrace {
+			continue
+		}
+		path := a.File
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(name), path)
+		}
+		t, err := read(path, workload.ReadTrace)
+		if err != nil {
+			return nil, err
+		}
+		traces[a.File] = t
+	}
+	return traces, nil
+}

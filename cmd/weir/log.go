@@ -1,0 +1,314 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/controller"
+	"weir/events"
+	"weir/events/journal"
+	"weir/events/natslog"
+	"weir/model"
+)
+
+// logCommand is weir log.
+type logCommand struct {
+	Tail   tailCommand   `cmd:"" help:"Print the log's records, one a line, as they come."`
+	Export exportCommand `cmd:"" help:"Write a stretch of the log to a journal file."`
+	Import importCommand `cmd:"" help:"Put a journal into a log."`
+	Verify verifyCommand `cmd:"" help:"Fold a journal anew, twice and from its middle, and compare."`
+}
+
+// logFlags say which log.
+type logFlags struct {
+	configFlag
+	NATS  string `name:"nats" placeholder:"URL" help:"The fleet's NATS; the one in the file if none is named."`
+	Store string `placeholder:"DIR" help:"Instead of a NATS server: the store of a controller that does not run, such as ./weir-data."`
+	Fleet string `placeholder:"NAME" help:"The fleet; the file's if none is named."`
+}
+
+// openLog is a log with what it takes to close it.
+type openLog struct {
+	*natslog.Log
+	fleet   string
+	closers closers
+}
+
+// open opens the log, which must exist unless make is set.
+func (f *logFlags) open(e *env, make bool) (l *openLog, err error) {
+	file, err := f.want()
+	if err != nil {
+		return nil, err
+	}
+	l = &openLog{fleet: file.Model.Fleet}
+	if f.Fleet != "" {
+		l.fleet = f.Fleet
+	}
+	if err := events.CheckFleet(l.fleet); err != nil {
+		return nil, badInput(fmt.Errorf("--fleet: %w", err))
+	}
+	defer func() {
+		if err != nil {
+			l.closers.close(&err)
+		}
+	}()
+	if f.NATS != "" {
+		file.NATS.URL = f.NATS
+	}
+	var nc *nats.Conn
+	where := servers(file.NATS.Address())
+	if f.Store != "" {
+		where = f.Store
+		nc, err = f.stored(l, e.log)
+	} else {
+		o, optionsErr := busOptions(&file.NATS, "weir log", "", e.log)
+		if optionsErr != nil {
+			return nil, optionsErr
+		}
+		o.Extra = append(o.Extra, nats.ConnectHandler(nil))
+		nc, err = connect(e.ctx, file.NATS.Address(), o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.closers.add(func() error { nc.Close(); return nil })
+	ctx, cancel := context.WithTimeout(e.ctx, connectWithin)
+	defer cancel()
+	if !make {
+		if err := exists(ctx, nc, l.fleet); err != nil {
+			return nil, badInput(fmt.Errorf("%s: %w", where, err))
+		}
+	}
+	if l.Log, err = natslog.OpenLog(ctx, nc, l.fleet, natslog.LogOptions{}); err != nil {
+		return nil, badInput(fmt.Errorf("%s: %w", where, err))
+	}
+	return l, nil
+}
+
+// stored starts a NATS server on a store, for this process alone.
+func (f *logFlags) stored(l *openLog, log *slog.Logger) (*nats.Conn, error) {
+	dir := f.Store
+	if nested := filepath.Join(dir, "nats"); isDir(nested) {
+		dir = nested
+	}
+	if !isDir(filepath.Join(dir, "jetstream")) {
+		return nil, badInput(fmt.Errorf("--store=%s: there is no store of a controller's NATS", f.Store))
+	}
+	bus, err := controller.StartNATS(controller.NATSOptions{Store: dir, Logger: log})
+	if err != nil {
+		return nil, badInput(fmt.Errorf("%w; while a controller runs, use --nats", err))
+	}
+	l.closers.add(bus.Close)
+	return bus.Connect(natslog.Options{Name: "weir log"})
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// exists says so when a fleet has no log: opening one makes it.
+func exists(ctx context.Context, nc *nats.Conn, fleet string) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	_, err = js.StreamNameBySubject(ctx, events.ControlSubject(fleet))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("there is no log of a fleet %q; --fleet names another", fleet)
+	}
+	return err
+}
+
+// tailCommand is weir log tail.
+type tailCommand struct {
+	logFlags
+	Last   uint64 `default:"10" placeholder:"N" help:"Begin with the last N records."`
+	From   uint64 `placeholder:"SEQ" help:"Begin with this record instead."`
+	NoWait bool   `help:"End with the last record instead of waiting for more."`
+}
+
+// Help is shown by --help.
+func (*tailCommand) Help() string {
+	return `A line is a record's number, time, kind and what matters of it. No prompt, answer or key is ever in the log.
+
+Examples:
+
+  weir log tail
+  weir log tail --last 100 --no-wait --nats nats://10.0.0.5:4222
+  weir log tail --store ./weir-data --from 1`
+}
+
+// Run prints until it is stopped.
+func (c *tailCommand) Run(e *env) (err error) {
+	l, err := c.open(e, false)
+	if err != nil {
+		return err
+	}
+	defer l.closers.close(&err)
+	info, err := l.Info(e.ctx)
+	if err != nil {
+		return err
+	}
+	from := max(c.From, info.First)
+	if c.From == 0 {
+		from = max(info.First, info.Last+1-min(c.Last, info.Last))
+	}
+	if c.NoWait && from > info.Last {
+		return nil
+	}
+	r, err := l.Read(e.ctx, from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	decoder := events.NewDecoder()
+	for {
+		entry, err := r.Next(e.ctx)
+		if e.ctx.Err() != nil {
+			return nil // stopped
+		}
+		if err != nil {
+			return err
+		}
+		rec, _ := decoder.Record(entry) // what cannot be read is described as that
+		if _, err := fmt.Fprintln(e.stdout, events.Describe(rec)); err != nil {
+			return err
+		}
+		if c.NoWait && entry.Seq >= info.Last {
+			return nil
+		}
+	}
+}
+
+// exportCommand is weir log export.
+type exportCommand struct {
+	logFlags
+	File string `arg:"" placeholder:"FILE" help:"Journal to write; - is standard output."`
+	From uint64 `placeholder:"SEQ" help:"First record; the first held if none is named."`
+	To   uint64 `placeholder:"SEQ" help:"Last record; the last held if none is named."`
+}
+
+// Help is shown by --help.
+func (*exportCommand) Help() string {
+	return `The journal holds exactly the bytes of the log. Records that the log lost are counted and left out.
+
+Examples:
+
+  weir log export today.weir
+  weir log export - --from 1000 --to 2000 >part.weir
+  weir log export backup.weir --store ./weir-data`
+}
+
+// Run writes the journal.
+func (c *exportCommand) Run(e *env) (err error) {
+	l, err := c.open(e, false)
+	if err != nil {
+		return err
+	}
+	defer l.closers.close(&err)
+	out, finish, err := c.create(e)
+	if err != nil {
+		return badInput(err)
+	}
+	progress := newBar(e.stderr, "records", 0)
+	done, size, err := c.write(e.ctx, l, out, progress)
+	progress.close()
+	if err = finish(err); err != nil {
+		if errors.Is(err, events.ErrNotFound) {
+			return badInput(err)
+		}
+		return err
+	}
+	e.log.Info("exported", slog.Uint64("records", done.Entries), slog.Uint64("first", done.First), slog.Uint64("last", done.Last),
+		slog.Uint64("missing", done.Missing), slog.Int64("bytes", size))
+	return nil
+}
+
+// create makes the journal under a name of its own; finish gives it its name,
+// or removes it after an error.
+func (c *exportCommand) create(e *env) (w io.Writer, finish func(error) error, err error) {
+	if c.File == "-" {
+		return e.stdout, func(err error) error { return err }, nil
+	}
+	f, err := os.Create(c.File + ".part")
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, func(err error) error {
+		if err = errors.Join(err, f.Close()); err == nil {
+			return os.Rename(f.Name(), c.File)
+		}
+		return errors.Join(err, os.Remove(f.Name()))
+	}, nil
+}
+
+func (c *exportCommand) write(ctx context.Context, l *openLog, out io.Writer, progress bar) (done journal.Result, size int64, err error) {
+	w, err := journal.NewWriter(out, journal.Header{Fleet: l.fleet, Created: model.Nanos(time.Now().UnixNano())})
+	if err != nil {
+		return done, 0, err
+	}
+	done, err = journal.Export(ctx, l, w, c.From, c.To, func(n, of uint64) { progress.set(int64(n), int64(of)) })
+	if err == nil {
+		err = w.Close()
+	}
+	return done, w.Size(), err
+}
+
+// importCommand is weir log import.
+type importCommand struct {
+	logFlags
+	File string `arg:"" placeholder:"FILE" help:"Journal to read; - is standard input."`
+}
+
+// Help is shown by --help.
+func (*importCommand) Help() string {
+	return `The log must be empty, or end right before the journal's first record; each record keeps its number. Records become the fleet's that the file or --fleet names.
+
+Examples:
+
+  weir log import backup.weir --nats nats://127.0.0.1:4222
+  weir log import backup.weir --store ./weir-data --fleet default`
+}
+
+// Run puts the journal into the log.
+func (c *importCommand) Run(e *env) (err error) {
+	in := e.stdin
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return badInput(err)
+		}
+		defer f.Close()
+		in = f
+	}
+	r, err := journal.NewReader(in)
+	if err != nil {
+		return badInput(fmt.Errorf("%s: %w", c.File, err))
+	}
+	l, err := c.open(e, true)
+	if err != nil {
+		return err
+	}
+	defer l.closers.close(&err)
+	done, err := journal.Import(e.ctx, r, l, l.fleet, nil)
+	var damaged *journal.CorruptError
+	switch {
+	case errors.Is(err, events.ErrConflict), errors.As(err, &damaged), errors.Is(err, journal.ErrOrder):
+		return badInput(fmt.Errorf("%s: %w; %d records are imported", c.File, err, done.Entries))
+	case err != nil:
+		return fmt.Errorf("%s: %w; %d records are imported", c.File, err, done.Entries)
+	}
+	e.log.Info("imported", slog.Uint64("records", done.Entries), slog.Uint64("first", done.First), slog.Uint64("last", done.Last),
+		slog.Int64("dropped_bytes", r.Dropped()), slog.Bool("complete", r.Complete()))
+	return nil
+}

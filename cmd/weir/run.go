@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// The exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // the run failed
+	exitUsage  = 2 // bad usage or bad input
+)
+
+// program is the command line.
+type program struct {
+	LogLevel slog.Level       `default:"info" placeholder:"LEVEL" help:"Least severe lines of the log on standard error: debug, info, warn, error."`
+	Version  kong.VersionFlag `help:"Show the version."`
+
+	Demo       demoCommand       `cmd:"" help:"Show on this machine what Weir is for: the same incident without it and with it."`
+	Controller controllerCommand `cmd:"" help:"Run the controller: it folds the fleet's log and leases out what each channel can take."`
+	Agent      agentCommand      `cmd:"" help:"Run the sidecar: applications change their base URL to it, and nothing else."`
+	Provider   providerCommand   `cmd:"" help:"Run an incident's provider as a live OpenAI-compatible server."`
+	Load       loadCommand       `cmd:"" help:"Send an incident's workload as live traffic."`
+	Classify   classifyCommand   `cmd:"" help:"Judge provider answers: JSON lines in, JSON lines out."`
+	Sim        simCommand        `cmd:"" help:"Simulate incidents in virtual time."`
+	Log        logCommand        `cmd:"" help:"Follow, export, import and verify the event log."`
+	Status     statusCommand     `cmd:"" help:"Show the fleet as it is now."`
+	Channel    channelCommand    `cmd:"" help:"Pause, resume and set channels."`
+	Params     paramsCommand     `cmd:"" help:"Show and push the parameters of the laws."`
+	Config     configCommand     `cmd:"" help:"Check and push weir.yaml."`
+}
+
+// env is what a command works with.
+type env struct {
+	ctx            context.Context
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	log            *slog.Logger
+}
+
+// run runs one command line until it ends or ctx does, and returns the exit
+// code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			shown, ok := p.(exit)
+			if !ok {
+				panic(p)
+			}
+			code = int(shown)
+		}
+	}()
+	var p program
+	parser, err := kong.New(&p,
+		kong.Name("weir"),
+		kong.Description("Weir keeps many processes that share one model API account from overrunning it together."),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { panic(exit(code)) }),
+		kong.Vars{"version": version()},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+	)
+	if err != nil {
+		panic("weir: BUG: " + err.Error())
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return report(stderr, usage(err))
+	}
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: p.LogLevel}))
+	return report(stderr, parsed.Run(&env{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, log: log}))
+}
+
+// exit is how kong ends after showing help or the version.
+type exit int
+
+// usage makes a fault of the command line bad input, with where to look.
+func usage(err error) error {
+	command := "weir"
+	if at := (*kong.ParseError)(nil); errors.As(err, &at) && at.Context != nil {
+		if node := at.Context.Selected(); node != nil {
+			command = node.FullPath()
+		}
+	}
+	return badInput(fmt.Errorf("%w; see %s --help", err, command))
+}
+
+// inputError is bad usage or bad input, as opposed to a run that failed.
+type inputError struct{ err error }
+
+// Error implements error.
+func (e *inputError) Error() string { return e.err.Error() }
+
+// Unwrap returns what was found.
+func (e *inputError) Unwrap() error { return e.err }
+
+// badInput marks an error as bad usage or bad input; nil stays nil.
+func badInput(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &inputError{err}
+}
+
+// faultsError is faults of a file, one a line, each with its own place.
+type faultsError struct{ err error }
+
+// Error implements error.
+func (e *faultsError) Error() string { return e.err.Error() }
+
+// Unwrap returns what was found.
+func (e *faultsError) Unwrap() error { return e.err }
+
+// badFile marks an error as the faults of a file.
+func badFile(err error) error {
+	if err == nil {
+		return nil
+	}
+	return badInput(&faultsError{err})
+}
+
+// report writes an error for people and returns the exit code.
+func report(w io.Writer, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	text := strings.TrimSpace(err.Error())
+	if faults := (*faultsError)(nil); errors.As(err, &faults) {
+		for line := range strings.SplitSeq(text, "\n") {
+			fmt.Fprintln(w, line)
+		}
+	} else {
+		fmt.Fprintf(w, "weir: %s\n", strings.Join(strings.FieldsFunc(text, func(c rune) bool { return c == '\n' || c == '\r' }), "; "))
+	}
+	if input := (*inputError)(nil); errors.As(err, &input) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// version returns what the binary was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	if v == "" {
+		v = "(devel)"
+	}
+	return v
+}
