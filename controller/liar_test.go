@@ -493,3 +493,66 @@ func TestRebaseLosesNothing(t *testing.T) {
 		r.wantFold()
 	})
 }
+
+// TestMendingThatFails counts a fault once, however often it must be tried.
+func TestMendingThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := filled(t)
+		r.use(copyOf(t, r.log, 60))
+		stubborn := &stubborn{Log: r.log, left: 5}
+		r.log = stubborn
+		r.start()
+		defer func() { r.end() }()
+		time.Sleep(30 * time.Second)
+		if stubborn.left != 0 {
+			t.Errorf("%d refusals are left", stubborn.left)
+		}
+		r.log = stubborn.Log
+		r.wantAnchored("shortened", 100)
+	})
+}
+
+// TestMendingThatFailsWhileRunning does the same under a running fold, and
+// folds nothing of the other past meanwhile.
+func TestMendingThatFailsWhileRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		stubborn := &stubborn{Log: r.log, left: 3}
+		r.log = stubborn
+		r.start()
+		defer func() { r.end() }()
+		x := r.agent("x")
+		for range 50 {
+			x.send(ok())
+		}
+		synctest.Wait()
+		seq := r.status().Seq
+		if err := stubborn.Log.Reanchor(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+		z := r.agent("z")
+		for range 5 {
+			z.send(ok())
+		}
+		time.Sleep(2500 * time.Millisecond)
+		if s := r.status(); s.Seq != seq || len(s.Faults) != 1 {
+			t.Errorf("status %+v, want one fault and nothing folded beyond %d", s, seq)
+		}
+		time.Sleep(20 * time.Second)
+		r.wantAnchored("shortened", 50)
+	})
+}
+
+// stubborn is a log that refuses to be mended a few times.
+type stubborn struct {
+	events.Log
+	left int
+}
+
+func (s *stubborn) Reanchor(ctx context.Context, next uint64) error {
+	if s.left > 0 {
+		s.left--
+		return errTest
+	}
+	return s.Log.Reanchor(ctx, next)
+}

@@ -90,7 +90,7 @@ func (l *Loop) unreadable(e events.Entry, err error) {
 
 // absorb takes over what the fold asks for.
 func (l *Loop) absorb() {
-	l.storing.decided(l.fx.Decisions)
+	l.decided(l.fx.Decisions)
 	l.lead()
 	if l.leading.leads {
 		l.telling.add(&l.fx)

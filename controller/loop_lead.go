@@ -69,7 +69,7 @@ func (l *Loop) lead() {
 		d.term, d.leads, d.fenced, d.standby = term, true, false, false
 		l.telling.all(l.fleet)
 		l.log.Info("leading", slog.Uint64("term", term), slog.Uint64("seq", l.position.Seq))
-	case !ours && !d.standby && d.bid != 0 && term >= d.bid:
+	case !ours && (d.leads || !d.standby && d.bid != 0 && term >= d.bid):
 		d.term, d.leads, d.standby = 0, false, true
 		l.telling.silence()
 		l.log.Warn("another controller leads, standing by", slog.Uint64("term", term), slog.String("leader", l.fleet.Controller()))
@@ -212,6 +212,7 @@ func (l *Loop) written(r appended) {
 	d := &l.leading
 	d.busy = false
 	if r.err != nil {
+		l.meters.appendFailures.Inc()
 		l.refused(r)
 		return
 	}
@@ -241,7 +242,7 @@ func (l *Loop) refused(r appended) {
 	switch {
 	case anchors && errors.Is(r.err, events.ErrConflict):
 		// Somebody else was faster; the next state is tried once it is folded.
-		d.after = time.Now().Add(time.Millisecond)
+		d.after = time.Now().Add(tickEvery)
 	case anchors && errors.Is(r.err, events.ErrTooLarge):
 		l.log.Error("the state is too large for a rebase, it is kept beside the log instead", slog.Any("error", r.err))
 		l.position.Owed, l.keeping.due = "", true

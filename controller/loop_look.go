@@ -27,6 +27,8 @@ type looking struct {
 	results chan look
 	// stalled counts looks in a row that found entries the fold did not get.
 	stalled int
+	// told is the fault that is being mended and was counted.
+	told fault
 }
 
 // look is a sight of the log together with what was folded when it was taken.
@@ -63,7 +65,10 @@ func (l *Loop) check(ctx context.Context) error {
 // begin sets out to read a log that was looked at.
 func (l *Loop) begin(ctx context.Context, s sight) error {
 	if kind := judge(l.position, s); kind != faultNone {
-		l.faults.add(l, kind, describe(kind, l.position, s))
+		if l.looking.told != kind { // else the last try to mend it failed
+			l.faults.add(l, kind, describe(kind, l.position, s))
+			l.looking.told = kind
+		}
 		if err := l.mend(ctx, kind, s.info); err != nil {
 			return err
 		}
@@ -73,6 +78,7 @@ func (l *Loop) begin(ctx context.Context, s sight) error {
 		}
 		s.info = info
 	}
+	l.looking.told = faultNone
 	if p := l.position; p.Seq > 0 && p.Created != s.info.Created {
 		l.log.Info("the log was made anew and holds the same entries", slog.Uint64("seq", p.Seq))
 	}
@@ -234,18 +240,23 @@ func (l *Loop) remend(ctx context.Context, kind fault, k look) error {
 	if l.position.Owed != "" && (!lost || l.leading.standby) {
 		return nil // known, and nothing to do but the rebase
 	}
-	l.faults.add(l, kind, describe(kind, k.position, k.sight))
+	if l.looking.told != kind {
+		l.faults.add(l, kind, describe(kind, k.position, k.sight))
+	}
 	if !lost || l.leading.standby {
 		return nil
 	}
-	l.reading.stop()
+	l.reading.close()
+	l.leading.awaited = 0
 	if err := l.mend(ctx, kind, k.info); errors.Is(err, errCommit) {
 		return err
 	} else if err != nil {
+		l.looking.told = kind
 		l.log.Warn("log cannot be mended, trying again", slog.Any("error", err))
+		return nil
 	}
+	l.looking.told = faultNone
 	l.reading.next = l.position.Seq + 1
-	l.leading.awaited = 0
 	l.read(ctx)
 	return nil
 }

@@ -36,6 +36,13 @@ type reading struct {
 // megabyte, so few: it only has to cover the fold's own pauses.
 const buffered = 64
 
+// close ends reading until read is called. What was delivered and not folded
+// is forgotten.
+func (r *reading) close() {
+	r.stop()
+	r.entries, r.ended, r.broken = nil, nil, true
+}
+
 // read starts to read from the next sequence on, in place of what read before.
 func (l *Loop) read(ctx context.Context) {
 	r := &l.reading

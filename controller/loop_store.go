@@ -37,7 +37,6 @@ type storing struct {
 	unsynced  bool
 	syncedAt  time.Time
 	decisions []model.Decision
-	dropped   uint64 // decisions that found no room
 }
 
 // changed notes that a record was folded.
@@ -48,13 +47,12 @@ func (s *storing) changed(now time.Time) {
 	s.records++
 }
 
-// decided keeps decisions for the next commit.
-func (s *storing) decided(ds []model.Decision) {
-	if over := len(s.decisions) + len(ds) - maxDecisions; over > 0 {
-		s.dropped += uint64(over)
-		ds = ds[:max(len(ds)-over, 0)]
-	}
-	s.decisions = append(s.decisions, ds...)
+// decided keeps decisions for the next commit, as far as there is room.
+func (l *Loop) decided(ds []model.Decision) {
+	s := &l.storing
+	room := min(len(ds), maxDecisions-len(s.decisions))
+	s.decisions = append(s.decisions, ds[:room]...)
+	l.meters.decisionsDropped.Add(len(ds) - room)
 }
 
 // storeDue returns when the next commit is due, zero for not at all.

@@ -44,8 +44,9 @@ type telling struct {
 	failing   string // the last failure, empty after a success
 }
 
-// broadcast is one round of messages to everybody.
+// broadcast is one round of messages to everybody, made under the term of.
 type broadcast struct {
+	of      uint64
 	term    *model.TermNotice
 	config  *model.Config
 	seq     uint64 // of config
@@ -55,9 +56,9 @@ type broadcast struct {
 	err     error
 }
 
-// leased is the outcome of a round of leases.
+// leased is the outcome of a round of leases, made under the term of.
 type leased struct {
-	term   uint64
+	of     uint64
 	failed []string
 	sent   int
 	err    error
@@ -141,9 +142,9 @@ func (l *Loop) tell(ctx context.Context, now time.Time) {
 // fold.
 func (l *Loop) broadcast(ctx context.Context, now time.Time) {
 	t := &l.telling
-	b := broadcast{full: t.full, changed: t.changed}
+	b := broadcast{of: l.fleet.Term(), full: t.full, changed: t.changed}
 	if t.term || t.announced != l.fleet.Term() {
-		b.term = &model.TermNotice{Term: l.fleet.Term(), Seq: l.position.Seq, Controller: l.name}
+		b.term = &model.TermNotice{Term: b.of, Seq: l.position.Seq, Controller: l.name}
 	}
 	if t.config {
 		b.config, b.seq = l.toldConfig()
@@ -212,17 +213,17 @@ func (l *Loop) told(b broadcast) {
 	t.full = t.full || b.full
 	maps.Copy(t.changed, b.changed)
 	t.nextBroadcast = time.Now().Add(t.pause.next())
-	l.unsaid(b.err)
+	l.unsaid(b.of, b.err)
 }
 
-// unsaid notes a failure of the bus.
-func (l *Loop) unsaid(err error) {
+// unsaid notes a failure of the bus, for what was made under a term.
+func (l *Loop) unsaid(of uint64, err error) {
 	l.meters.outboxFailures.Inc()
 	if l.telling.failing == "" {
 		l.log.Warn("the fleet cannot be told, trying again with what is newest", slog.Any("error", err))
 	}
 	l.telling.failing = err.Error()
-	if errors.Is(err, events.ErrConflict) {
+	if errors.Is(err, events.ErrConflict) && of == l.leading.term {
 		l.leading.fence()
 	}
 }
@@ -247,10 +248,10 @@ func (l *Loop) lease(ctx context.Context, now time.Time) {
 	if len(t.leases) > 0 {
 		t.nextLeases = now // more wait: go on as soon as these are out
 	}
-	term := l.fleet.Term()
+	of := l.fleet.Term()
 	l.helpers.Go(func() {
 		r := sendLeases(ctx, l.options.Outbox, leases)
-		r.term = term
+		r.of = of
 		t.leased <- r
 	})
 }
@@ -303,5 +304,5 @@ func (l *Loop) toldLeases(r leased) {
 		}
 	}
 	t.nextLeases = time.Now().Add(t.pause.next())
-	l.unsaid(r.err)
+	l.unsaid(r.of, r.err)
 }

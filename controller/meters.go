@@ -13,7 +13,8 @@ type meters struct {
 	faults                               map[fault]*metrics.Counter
 	fold, commit                         *metrics.PrometheusHistogram
 	broadcasts, leases, outboxFailures   *metrics.Counter
-	ticks                                *metrics.Counter
+	ticks, appendFailures                *metrics.Counter
+	decisionsDropped                     *metrics.Counter
 }
 
 // foldBounds are the upper bounds of weir_fold_seconds: a sign of life takes
@@ -29,17 +30,19 @@ func commitBounds() []float64 {
 
 func newMeters(set *metrics.Set) *meters {
 	m := &meters{
-		folded:         set.GetOrCreateCounter("weir_fold_events_total"),
-		duplicates:     set.GetOrCreateCounter("weir_log_duplicates_total"),
-		unreadable:     set.GetOrCreateCounter("weir_log_unreadable_total"),
-		lost:           set.GetOrCreateCounter("weir_log_lost_total"),
-		fold:           set.GetOrCreatePrometheusHistogramExt("weir_fold_seconds", foldBounds()),
-		commit:         set.GetOrCreatePrometheusHistogramExt("weir_commit_seconds", commitBounds()),
-		broadcasts:     set.GetOrCreateCounter("weir_broadcast_total"),
-		leases:         set.GetOrCreateCounter("weir_leases_sent_total"),
-		outboxFailures: set.GetOrCreateCounter("weir_outbox_failures_total"),
-		ticks:          set.GetOrCreateCounter("weir_ticks_total"),
-		faults:         map[fault]*metrics.Counter{},
+		folded:           set.GetOrCreateCounter("weir_fold_events_total"),
+		duplicates:       set.GetOrCreateCounter("weir_log_duplicates_total"),
+		unreadable:       set.GetOrCreateCounter("weir_log_unreadable_total"),
+		lost:             set.GetOrCreateCounter("weir_log_lost_total"),
+		fold:             set.GetOrCreatePrometheusHistogramExt("weir_fold_seconds", foldBounds()),
+		commit:           set.GetOrCreatePrometheusHistogramExt("weir_commit_seconds", commitBounds()),
+		broadcasts:       set.GetOrCreateCounter("weir_broadcast_total"),
+		leases:           set.GetOrCreateCounter("weir_leases_sent_total"),
+		outboxFailures:   set.GetOrCreateCounter("weir_outbox_failures_total"),
+		appendFailures:   set.GetOrCreateCounter("weir_log_append_failures_total"),
+		decisionsDropped: set.GetOrCreateCounter("weir_decisions_dropped_total"),
+		ticks:            set.GetOrCreateCounter("weir_ticks_total"),
+		faults:           map[fault]*metrics.Counter{},
 	}
 	for _, f := range allFaults() {
 		m.faults[f] = set.GetOrCreateCounter(fmt.Sprintf("weir_log_faults_total{kind=%q}", string(f)))
