@@ -35,6 +35,8 @@ const (
 	AgentChoice
 	Policy
 	Identity // names and contents of emulated answers
+	Trickle  // who sends first after a pause
+	DemandWalk
 )
 
 // Bits returns 64 random bits for a key.

@@ -74,6 +74,9 @@ func (r *reader) checkAgents(inc *Incident, f *strict.Fields) {
 			return
 		}
 		if walk := arrivals.Child("walk"); walk != nil {
+			if inc.Fleet.MaxAgents() > MaxWalk {
+				r.Fault(walk.Node(), "%s: a walk is for at most %d agents", walk.Path(), MaxWalk)
+			}
 			walk.Each("jumps", func(j *strict.Fields) {
 				if n := j.Get("agent"); n != nil {
 					index(n, j.Sub("agent"))

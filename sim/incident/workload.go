@@ -79,6 +79,9 @@ type Arrivals struct {
 	Scale int64
 }
 
+// MaxWalk bounds the agents whose demand walks and the users each of them has.
+const MaxWalk = 1<<13 - 1
+
 // Walk is a random walk of how many users an agent has. At first all have as
 // many; after each Every the number is multiplied by 1+Swing*u with u uniform
 // in [-1, 1], which leaves its mean where it is.

@@ -3,6 +3,8 @@ package workload
 import (
 	"fmt"
 	"math"
+	"slices"
+	"time"
 
 	"weir/sim/draw"
 	"weir/sim/incident"
@@ -18,8 +20,11 @@ type Request struct {
 	ID       uint64
 	Workload int // index into Incident.Workloads
 	Agent    int // index of the agent beside the application
-	// User is the user who waits for the answer, for closed arrivals.
-	User int
+	// User is the user who waits for the answer, for closed arrivals. Step is
+	// the place of the call in the user's task, from 0; Restarts is how often
+	// the task began again.
+	User           int
+	Step, Restarts int64
 
 	Input, Output int64 // tokens; Output is what the model would write
 	MaxTokens     int64 // what the call asks for; 0 for no bound
@@ -35,6 +40,8 @@ type Generator struct {
 	traces   map[string]Trace
 	spreads  []sizes
 	heap     []stream // by (at, workload, key)
+	walks    []*walk  // by workload, nil for one without
+	hosts    [][]int  // by workload, nil for all agents
 	// begun is how many batches of a workload an agent that left had begun, so
 	// that one that comes back goes on counting.
 	begun map[[2]int]int64
@@ -49,12 +56,16 @@ type sizes struct {
 // New starts the workloads of an incident at instant 0 with its first number
 // of agents. traces holds what Arrivals.File names; a missing one is an error.
 func New(inc *incident.Incident, seed uint64, traces map[string]Trace) (*Generator, error) {
-	g := &Generator{incident: inc, seed: draw.Seed(seed), traces: traces, begun: map[[2]int]int64{}}
+	g := &Generator{
+		incident: inc, seed: draw.Seed(seed), traces: traces, begun: map[[2]int]int64{},
+		walks: make([]*walk, len(inc.Workloads)),
+	}
 	for i := range inc.Workloads {
 		w := &inc.Workloads[i]
 		if w.Arrivals.Kind == incident.ArriveTrace && len(traces[w.Arrivals.File]) == 0 {
 			return nil, fmt.Errorf("start workload %s: no trace %q", w.Name, w.Arrivals.File)
 		}
+		g.hosts = append(g.hosts, hosts(inc, w))
 		g.spreads = append(g.spreads, sizes{draw.SpreadOf(w.InputTokens.CV), draw.SpreadOf(w.OutputTokens.CV), maxTokens(w)})
 		g.fleetStreams(i)
 	}
@@ -83,7 +94,7 @@ func (g *Generator) SetAgents(now int64, n int) {
 	}
 	for agent := before; agent < n; agent++ {
 		for i := range g.incident.Workloads {
-			if g.incident.Workloads[i].Arrivals.Kind == incident.ArriveBatch {
+			if g.incident.Workloads[i].Arrivals.Kind == incident.ArriveBatch && g.beside(i, agent) {
 				g.push(g.batchStream(i, agent, now))
 			}
 		}
@@ -103,6 +114,10 @@ func (g *Generator) NextAt() int64 {
 func (g *Generator) Next(until int64) (r Request, ok bool) {
 	for len(g.heap) > 0 && g.heap[0].at <= until {
 		s := &g.heap[0]
+		if s.walks {
+			g.walk()
+			continue
+		}
 		r, ok = g.request(s)
 		if s.advance(g); s.at == Never {
 			g.pop()
@@ -116,35 +131,23 @@ func (g *Generator) Next(until int64) (r Request, ok bool) {
 	return Request{}, false
 }
 
-// Answered tells that a request is over, well or not, so that a closed user
-// thinks and asks again. Other requests need no telling.
-func (g *Generator) Answered(now int64, r Request) {
-	w := &g.incident.Workloads[r.Workload]
-	if w.Arrivals.Kind != incident.ArriveClosed {
-		return
-	}
-	s := stream{workload: r.Workload, agent: anyAgent, key: uint64(r.User), n: r.ID&streamMask + 1}
-	s.at = now + g.seed.Exp(int64(w.Arrivals.Think), draw.ThinkTime, g.entity(&s), s.n)
-	if s.at < int64(w.Stop) {
-		g.push(s)
-	}
-}
-
-// request makes the request a stream stands at. ok is false for one that a
-// trace's scale leaves out.
+// request makes the request a stream stands at. ok is false for one that is
+// not wanted: a trace's scale or a pause leaves it out, or its user is gone.
 func (g *Generator) request(s *stream) (r Request, ok bool) {
 	w := &g.incident.Workloads[s.workload]
-	if s.thinned(g) {
+	if s.thinned(g) || g.paused(s) || g.gone(s) {
 		return r, false
 	}
 	r = Request{At: s.at, ID: s.id(), Workload: s.workload, Agent: s.agent}
 	switch w.Arrivals.Kind {
 	case incident.ArriveBatch:
 	case incident.ArriveClosed:
-		r.User = int(s.key)
-		r.Agent = r.User % g.agents
+		r.User, r.Step, r.Restarts = int(s.key), s.step, s.restarts
+		if g.walks[s.workload] == nil {
+			r.Agent = g.choose(s.workload, int64(r.User))
+		}
 	case incident.ArrivePoisson, incident.ArriveTrace:
-		r.Agent = int(g.seed.Below(int64(g.agents), draw.AgentChoice, g.entity(s), s.n))
+		r.Agent = g.choose(s.workload, g.seed.Below(g.choices(s.workload), draw.AgentChoice, g.entity(s), s.n))
 	}
 	var row Row
 	if w.Arrivals.Kind == incident.ArriveTrace {
@@ -158,6 +161,50 @@ func (g *Generator) request(s *stream) (r Request, ok bool) {
 		r.Deadline = r.At + int64(w.Deadline)
 	}
 	return r, true
+}
+
+// choose is the k-th of the agents beside which a workload runs, round and
+// round. It may have left.
+func (g *Generator) choose(workload int, k int64) int {
+	if h := g.hosts[workload]; h != nil {
+		return h[k%int64(len(h))]
+	}
+	return int(k % int64(g.agents))
+}
+
+// choices is how many agents there are to choose from.
+func (g *Generator) choices(workload int) int64 {
+	if h := g.hosts[workload]; h != nil {
+		return int64(len(h))
+	}
+	return int64(g.agents)
+}
+
+// beside reports whether a workload runs beside an agent.
+func (g *Generator) beside(workload, agent int) bool {
+	return g.hosts[workload] == nil || slices.Contains(g.hosts[workload], agent)
+}
+
+// hosts are the agents of a workload as far as the fleet is ever so large; nil
+// for all.
+func hosts(inc *incident.Incident, w *incident.Workload) []int {
+	var out []int
+	for _, agent := range w.Agents {
+		if agent %= inc.Fleet.MaxAgents(); !slices.Contains(out, agent) {
+			out = append(out, agent)
+		}
+	}
+	return out
+}
+
+// paused reports whether a pause leaves a request out. Closed users wait
+// instead; see ask.
+func (g *Generator) paused(s *stream) bool {
+	if g.incident.Workloads[s.workload].Arrivals.Kind == incident.ArriveClosed {
+		return false
+	}
+	share := g.incident.Fleet.Share(time.Duration(s.at))
+	return share < incident.PPM && g.seed.Below(incident.PPM, draw.Trickle, g.entity(s), s.n) >= share
 }
 
 // size draws a number of tokens.

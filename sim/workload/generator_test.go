@@ -157,12 +157,12 @@ func TestClosedUsersWaitForTheirAnswer(t *testing.T) {
 	if d := cmp.Diff(map[int]int{0: 2, 1: 2, 2: 2, 3: 2}, perAgent); d != "" {
 		t.Errorf("users per agent (-want +got):\n%s", d)
 	}
-	g.Answered(30*sec, first[3])
+	g.Answered(30*sec, first[3], true)
 	again := drain(t, g, 59*sec)
 	if len(again) != 1 || again[0].User != first[3].User || again[0].At < 30*sec || again[0].ID == first[3].ID {
 		t.Errorf("after one answer: %+v", again)
 	}
-	g.Answered(60*sec, first[0])
+	g.Answered(60*sec, first[0], true)
 	if g.NextAt() != Never {
 		t.Error("a user asks after the stop")
 	}

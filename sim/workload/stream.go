@@ -32,6 +32,11 @@ type stream struct {
 	tick        int64
 	group, call int64
 
+	// closed: where the user's task stands. walks marks the stream that changes
+	// how many users an agent has.
+	step, restarts int64
+	walks          bool
+
 	// trace: row is where the copy stands, rows how many are left, shift what
 	// its clock is behind the trace's.
 	row, rows int
@@ -59,10 +64,12 @@ func (g *Generator) fleetStreams(workload int) {
 		s.at += s.gap(g)
 		g.pushBefore(s, w)
 	case incident.ArriveClosed:
+		if w.Arrivals.Walk != nil {
+			g.startWalk(workload)
+			return
+		}
 		for u := range w.Arrivals.Users {
-			s := stream{workload: workload, agent: anyAgent, key: uint64(u)}
-			s.at = start + g.seed.Exp(int64(w.Arrivals.Think), draw.ThinkTime, g.entity(&s), 0)
-			g.pushBefore(s, w)
+			g.think(start, stream{workload: workload, agent: anyAgent, key: uint64(u)})
 		}
 	case incident.ArriveTrace:
 		copies := (w.Arrivals.Scale + incident.PPM - 1) / incident.PPM

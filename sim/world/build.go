@@ -86,11 +86,10 @@ func (w *world) stop(a *agent) {
 		if r := &w.requests[i]; r.alive && r.Agent == a.index {
 			w.abandon(uint32(i))
 			w.book.second.Failed++
-			r.alive = false
 			if w.oracle != nil {
 				w.oracle.remove(uint32(i))
 			}
-			w.freeReq = append(w.freeReq, uint32(i))
+			w.finish(uint32(i), false)
 		}
 	}
 	for i := range a.pools {
@@ -132,7 +131,22 @@ func (w *world) script(i int, ends bool) {
 				w.leave(a)
 			}
 		}
+	case incident.Pause:
+		if ends {
+			w.resume(c)
+		}
 	}
+}
+
+// trickleStep is how often a trickle lets more through.
+const trickleStep = time.Second
+
+// resume lets the applications go on after a pause, more and more of them.
+func (w *world) resume(c *incident.FleetChange) {
+	for after := time.Duration(0); after < c.Over; after += trickleStep {
+		w.at(int64(c.At+c.For+after), onTrickle, 0, 0)
+	}
+	w.at(int64(c.At+c.For+c.Over), onTrickle, 0, 0)
 }
 
 // leave ends an agent's process in order: it says good-bye.

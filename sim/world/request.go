@@ -1,7 +1,10 @@
 package world
 
 import (
+	"time"
+
 	"weir/model"
+	"weir/sim/incident"
 	"weir/sim/provider"
 	"weir/sim/workload"
 )
@@ -44,11 +47,11 @@ func (w *world) newRequest() uint32 {
 	return uint32(len(w.requests) - 1)
 }
 
-// finish ends a request.
-func (w *world) finish(i uint32) {
+// finish ends a request, well or not.
+func (w *world) finish(i uint32, ok bool) {
 	r := &w.requests[i]
 	r.alive = false
-	w.sources.Answered(w.now, r.Request)
+	w.sources.Answered(w.now, r.Request, ok)
 	w.watchSources()
 	w.freeReq = append(w.freeReq, i)
 }
@@ -72,7 +75,7 @@ func (w *world) arrive() {
 			break
 		}
 		if !w.agents[r.Agent].up {
-			w.sources.Answered(w.now, r)
+			w.sources.Answered(w.now, r, false)
 			continue // nobody there to want it
 		}
 		i := w.newRequest()
@@ -102,7 +105,7 @@ func (w *world) admit(i uint32) {
 	r := &w.requests[i]
 	a := w.agents[r.Agent]
 	p := &a.pools[r.Workload]
-	if limit := w.inc.Workloads[r.Workload].Client.Pool; limit >= 0 && int64(p.out) >= limit {
+	if !w.room(p, r.Workload) {
 		r.waiting = true
 		p.backlog.push(i, r.ID)
 		return
@@ -117,20 +120,47 @@ func (w *world) admit(i uint32) {
 	a.door.ask(i)
 }
 
+// room reports whether a pool has a place. In a pause it has none, in the
+// trickle after it a growing part.
+func (w *world) room(p *pool, load int) bool {
+	share := w.inc.Fleet.Share(time.Duration(w.now))
+	limit := w.inc.Workloads[load].Client.Pool
+	if limit < 0 {
+		return share > 0
+	}
+	return int64(p.out) < (limit*share+incident.PPM-1)/incident.PPM
+}
+
+// trickle lets go on what a pause made wait, as far as there is room now.
+func (w *world) trickle() {
+	for _, a := range w.agents {
+		for load := range a.pools {
+			for p := &a.pools[load]; w.room(p, load) && w.next(p); {
+			}
+		}
+	}
+}
+
+// next admits the first of a pool's backlog that is still wanted.
+func (w *world) next(p *pool) bool {
+	for {
+		i, id, ok := p.backlog.pop()
+		if !ok {
+			return false
+		}
+		if r := &w.requests[i]; r.alive && r.ID == id && r.waiting {
+			w.admit(i)
+			return true
+		}
+	}
+}
+
 // release frees the request's place in the pool for the next in the backlog.
 func (w *world) release(agent, load int) {
 	p := &w.agents[agent].pools[load]
 	p.out--
-	for {
-		i, id, ok := p.backlog.pop()
-		if !ok {
-			return
-		}
-		r := &w.requests[i]
-		if r.alive && r.ID == id && r.waiting {
-			w.admit(i)
-			return
-		}
+	if w.room(p, load) {
+		w.next(p)
 	}
 }
 
@@ -139,7 +169,7 @@ func (w *world) succeed(i uint32) {
 	r := &w.requests[i]
 	agent, load := r.Agent, r.Workload
 	w.book.completed(w, r)
-	w.finish(i)
+	w.finish(i, true)
 	w.release(agent, load)
 }
 
@@ -152,7 +182,7 @@ func (w *world) fail(i uint32) {
 	wait, again := workload.Again(w.inc.Workloads[load].Client.Retry, w.cfg.Seed, r.ID, int64(r.tries))
 	if !again || r.Deadline > 0 && w.now+int64(wait) >= r.Deadline {
 		w.book.second.Failed++
-		w.finish(i)
+		w.finish(i, false)
 	} else {
 		r.waiting = true
 		w.at(w.now+int64(wait), onRequeue, uint64(i), r.ID)
@@ -189,7 +219,7 @@ func (w *world) expire(i uint32, id uint64) {
 	}
 	w.book.second.Failed++
 	w.book.missed++
-	w.finish(i)
+	w.finish(i, false)
 	if !waiting {
 		w.release(agent, load)
 	}

@@ -30,6 +30,7 @@ const (
 	onScript        // a: change of the fleet's script, b: 1 at its end
 	onSecond        // the books close a second
 	onOracle        // the oracle looks again
+	onTrickle       // a pause ends, or lets more through
 )
 
 // Config is one run.
@@ -166,6 +167,8 @@ func (w *world) handle(e *event) {
 		w.script(int(e.a), e.b == 1)
 	case onSecond:
 		w.second()
+	case onTrickle:
+		w.trickle()
 	case onOracle:
 		w.oracle.pump = false
 		w.oracle.dispatch()

@@ -282,7 +282,7 @@ func (r *runner) admit(calls context.Context, now time.Duration, req *request) {
 // over ends a request.
 func (r *runner) over(now time.Duration, req *request, count *int64) {
 	*count++
-	r.gen.Answered(int64(now), req.Request)
+	r.gen.Answered(int64(now), req.Request, count == &r.tally.total.Completed)
 }
 
 // send makes a try on a goroutine of its own.
