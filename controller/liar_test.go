@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -499,13 +500,13 @@ func TestMendingThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := filled(t)
 		r.use(copyOf(t, r.log, 60))
-		stubborn := &stubborn{Log: r.log, left: 5}
+		stubborn := newStubborn(r.log, 5)
 		r.log = stubborn
 		r.start()
 		defer func() { r.end() }()
 		time.Sleep(30 * time.Second)
-		if stubborn.left != 0 {
-			t.Errorf("%d refusals are left", stubborn.left)
+		if left := stubborn.left.Load(); left != 0 {
+			t.Errorf("%d refusals are left", left)
 		}
 		r.log = stubborn.Log
 		r.wantAnchored("shortened", 100)
@@ -517,7 +518,7 @@ func TestMendingThatFails(t *testing.T) {
 func TestMendingThatFailsWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		stubborn := &stubborn{Log: r.log, left: 3}
+		stubborn := newStubborn(r.log, 3)
 		r.log = stubborn
 		r.start()
 		defer func() { r.end() }()
@@ -546,12 +547,18 @@ func TestMendingThatFailsWhileRunning(t *testing.T) {
 // stubborn is a log that refuses to be mended a few times.
 type stubborn struct {
 	events.Log
-	left int
+	left atomic.Int32
+}
+
+func newStubborn(log events.Log, times int32) *stubborn {
+	s := &stubborn{Log: log}
+	s.left.Store(times)
+	return s
 }
 
 func (s *stubborn) Reanchor(ctx context.Context, next uint64) error {
-	if s.left > 0 {
-		s.left--
+	if s.left.Load() > 0 {
+		s.left.Add(-1)
 		return errTest
 	}
 	return s.Log.Reanchor(ctx, next)
