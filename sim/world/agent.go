@@ -39,6 +39,8 @@ type door interface {
 func (a *agent) wakeGate(at int64) {
 	if a.weir != nil {
 		a.weir.wake(at)
+	} else if d, ok := a.door.(*peerDoor); ok && a.up {
+		d.wake(at)
 	}
 }
 

@@ -1,7 +1,6 @@
 package world
 
 import (
-	"fmt"
 	"time"
 
 	"weir/model"
@@ -10,19 +9,13 @@ import (
 	"weir/sim/workload"
 )
 
-// PolicyNone is no control: the application's calls go straight to the
-// provider. PolicyWeir is Weir. PolicyOracle is perfect knowledge.
-const (
-	PolicyNone   = "none"
-	PolicyWeir   = "weir"
-	PolicyOracle = "oracle"
-)
-
 func (w *world) build() error {
-	if w.cfg.Policy != PolicyNone && w.cfg.Policy != PolicyWeir && w.cfg.Policy != PolicyOracle {
-		return fmt.Errorf("policy %q is unknown; there are %q, %q and %q", w.cfg.Policy, PolicyNone, PolicyWeir, PolicyOracle)
+	var err error
+	if w.policy, err = policyNamed(w.cfg.Policy); err != nil {
+		return err
 	}
-	if w.cfg.Policy == PolicyOracle {
+	w.cfg.Params = w.policy.params(w.cfg.Params)
+	if w.policy.oracle {
 		w.oracle = &oracle{w: w, share: int64(w.cfg.share)}
 	}
 	w.requests = make([]request, 1, 1024)
@@ -35,7 +28,7 @@ func (w *world) build() error {
 	}
 	w.config = modelConfig(w.inc)
 	w.bus = bus{w: w, cut: make([]bool, w.inc.Fleet.MaxAgents())}
-	if w.cfg.Policy == PolicyWeir {
+	if w.policy.weir {
 		w.controller = newController(w)
 	}
 	for i := range w.inc.Fleet.MaxAgents() {
@@ -45,7 +38,6 @@ func (w *world) build() error {
 			w.start(a)
 		}
 	}
-	var err error
 	if w.sources, err = workload.New(w.inc, w.cfg.Seed, w.cfg.Traces); err != nil {
 		return err
 	}
@@ -67,16 +59,17 @@ func (w *world) build() error {
 func (w *world) start(a *agent) {
 	a.up = true
 	a.boot++
-	if w.cfg.Policy == PolicyWeir {
+	switch {
+	case w.policy.weir:
 		a.weir = newWeirDoor(a)
 		a.door = a.weir
-		return
-	}
-	if w.oracle != nil {
+	case w.oracle != nil:
 		a.door = &oracleDoor{w.oracle}
-		return
+	case w.policy.peer != nil:
+		a.door = newPeerDoor(a, &w.policy)
+	default:
+		a.door = &directDoor{a}
 	}
-	a.door = &directDoor{a}
 }
 
 // stop ends an agent's process: what it had in hand is lost.

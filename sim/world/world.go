@@ -53,12 +53,14 @@ type Config struct {
 
 // world is one run's state.
 type world struct {
-	cfg   Config
-	inc   *incident.Incident
-	seed  draw.Seed
-	now   int64
-	end   int64
-	queue queue
+	cfg Config
+	inc *incident.Incident
+	// policy is who decides.
+	policy policy
+	seed   draw.Seed
+	now    int64
+	end    int64
+	queue  queue
 
 	providers []service
 	sources   *workload.Generator
