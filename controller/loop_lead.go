@@ -115,7 +115,7 @@ func (l *Loop) write(ctx context.Context, now time.Time) {
 func (l *Loop) writeDue(now time.Time) time.Time {
 	d := &l.leading
 	switch {
-	case d.busy || !l.reading.caughtUp || l.position.Seq < d.awaited:
+	case d.busy || !l.reading.caughtUp || l.reading.broken || l.position.Seq < d.awaited:
 		return time.Time{}
 	case now.Before(d.after):
 		return d.after
