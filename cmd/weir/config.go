@@ -22,7 +22,7 @@ type checkConfigCommand struct{ fileArg }
 
 // Help is shown by --help.
 func (*checkConfigCommand) Help() string {
-	return `Prints each fault with file, line and column, all at once. The least useful file is
+	return `Prints each fault with file, line and column, all at once. The smallest useful file is
 
   channels:
     - name: main

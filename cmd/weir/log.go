@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"weir/cmd/weir/config"
 	"weir/controller"
 	"weir/events"
 	"weir/events/journal"
@@ -44,64 +46,66 @@ type openLog struct {
 }
 
 // open opens the log, which must exist unless make is set.
-func (f *logFlags) open(e *env, make bool) (l *openLog, err error) {
+func (f *logFlags) open(e *env, make bool) (*openLog, error) {
 	file, err := f.want()
 	if err != nil {
 		return nil, err
 	}
-	l = &openLog{fleet: file.Model.Fleet}
-	if f.Fleet != "" {
-		l.fleet = f.Fleet
-	}
-	if err := events.CheckFleet(l.fleet); err != nil {
-		return nil, badInput(fmt.Errorf("--fleet: %w", err))
-	}
-	defer func() {
-		if err != nil {
-			l.closers.close(&err)
-		}
-	}()
 	if f.NATS != "" {
 		file.NATS.URL = f.NATS
 	}
-	var nc *nats.Conn
-	where := servers(file.NATS.Address())
-	if f.Store != "" {
-		where = f.Store
-		nc, err = f.stored(l, e.log)
-	} else {
-		o, optionsErr := busOptions(&file.NATS, "weir log", "", e.log)
-		if optionsErr != nil {
-			return nil, optionsErr
-		}
-		o.Extra = append(o.Extra, nats.ConnectHandler(nil))
-		nc, err = connect(e.ctx, file.NATS.Address(), o)
+	l := &openLog{fleet: cmp.Or(f.Fleet, file.Model.Fleet)}
+	if err := events.CheckFleet(l.fleet); err != nil {
+		return nil, badInput(fmt.Errorf("--fleet: %w", err))
 	}
-	if err != nil {
+	if err := l.open(e, f.Store, &file.NATS, make); err != nil {
+		l.closers.close(&err)
 		return nil, err
+	}
+	return l, nil
+}
+
+func (l *openLog) open(e *env, store string, n *config.NATS, make bool) error {
+	where := cmp.Or(store, servers(n.Address()))
+	nc, err := l.connect(e, store, n)
+	if err != nil {
+		return err
 	}
 	l.closers.add(func() error { nc.Close(); return nil })
 	ctx, cancel := context.WithTimeout(e.ctx, connectWithin)
 	defer cancel()
 	if !make {
 		if err := exists(ctx, nc, l.fleet); err != nil {
-			return nil, badInput(fmt.Errorf("%s: %w", where, err))
+			return badInput(fmt.Errorf("%s: %w", where, err))
 		}
 	}
 	if l.Log, err = natslog.OpenLog(ctx, nc, l.fleet, natslog.LogOptions{}); err != nil {
-		return nil, badInput(fmt.Errorf("%s: %w", where, err))
+		return badInput(fmt.Errorf("%s: %w", where, err))
 	}
-	return l, nil
+	return nil
+}
+
+// connect connects to a running server, or to one of its own on a store.
+func (l *openLog) connect(e *env, store string, n *config.NATS) (*nats.Conn, error) {
+	if store != "" {
+		return l.stored(store, e.log)
+	}
+	o, err := busOptions(n, "weir log", "", e.log)
+	if err != nil {
+		return nil, err
+	}
+	o.Extra = append(o.Extra, nats.ConnectHandler(nil)) // that it connected goes without saying
+	return connect(e.ctx, n.Address(), o)
 }
 
 // stored starts a NATS server on a store, for this process alone.
-func (f *logFlags) stored(l *openLog, log *slog.Logger) (*nats.Conn, error) {
-	dir := f.Store
+func (l *openLog) stored(store string, log *slog.Logger) (*nats.Conn, error) {
+	dir := store
 	if nested := filepath.Join(dir, "nats"); isDir(nested) {
 		dir = nested
 	}
 	if !isDir(filepath.Join(dir, "jetstream")) {
-		return nil, badInput(fmt.Errorf("--store=%s: there is no store of a controller's NATS", f.Store))
+		return nil, badInput(fmt.Errorf("--store=%s: there is no store of a controller's NATS", store))
 	}
 	bus, err := controller.StartNATS(controller.NATSOptions{Store: dir, Logger: log})
 	if err != nil {

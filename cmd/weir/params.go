@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 
 	"weir/cmd/weir/config"
 	"weir/model"
@@ -95,7 +96,7 @@ func (c *pushParamsCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	set := paramSet{Name: cmp.Or(c.Name, p.Name, c.File), By: cmp.Or(c.By, whoAmI()), Why: cmp.Or(c.Why, p.Why), Params: p.Values}
+	set := paramSet{Name: cmp.Or(c.Name, p.Name, filepath.Base(c.File)), By: cmp.Or(c.By, whoAmI()), Why: cmp.Or(c.Why, p.Why), Params: p.Values}
 	var taken struct {
 		Seq uint64 `json:"seq"`
 	}

@@ -75,6 +75,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return report(stderr, usage(err))
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: p.LogLevel}))
+	stopping := context.AfterFunc(ctx, func() { log.Info("stopping; a second signal ends at once") })
+	defer stopping()
 	return report(stderr, parsed.Run(&env{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, log: log}))
 }
 

@@ -41,12 +41,7 @@ func ParseParams(name string, in io.Reader) (*Params, error) {
 		f.Get("hash")
 		f.Need("params")
 		if c := f.Child("params"); c != nil {
-			for _, spec := range model.ParamSpecs() {
-				if n := c.Get(spec.Name); n != nil {
-					p.param(r, n, c.Sub(spec.Name), spec)
-				}
-			}
-			c.Done()
+			p.read(r, c)
 		}
 		f.Done()
 	}
@@ -54,6 +49,20 @@ func ParseParams(name string, in io.Reader) (*Params, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+func (p *Params) read(r *strict.Reader, f *strict.Fields) {
+	specs := map[string]model.ParamSpec{}
+	for _, spec := range model.ParamSpecs() {
+		specs[spec.Name] = spec
+	}
+	for _, key := range f.Keys() {
+		if spec, ok := specs[key]; ok {
+			p.param(r, f.Get(key), f.Sub(key), spec)
+		} else {
+			r.Fault(f.Key(key), "%s: there is no such parameter; weir params show --default lists them", f.Sub(key))
+		}
+	}
 }
 
 func (p *Params) param(r *strict.Reader, n ast.Node, path string, spec model.ParamSpec) {
