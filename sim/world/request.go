@@ -94,7 +94,7 @@ func (w *world) arrive() {
 
 // watchSources sets the next look at the workloads.
 func (w *world) watchSources() {
-	if at := w.sources.NextAt(); at < w.arriveAt {
+	if at := max(w.sources.NextAt(), w.now); at < w.arriveAt {
 		w.arriveAt = at
 		w.at(at, onArrival, 0, 0)
 	}

@@ -138,11 +138,15 @@ func (w *world) at(at int64, k kind, a, b uint64) {
 func (w *world) handle(e *event) {
 	switch e.kind {
 	case onArrival:
-		w.arriveAt = workload.Never
-		w.arrive()
+		if e.at == w.arriveAt { // else an earlier look took its place
+			w.arriveAt = workload.Never
+			w.arrive()
+		}
 	case onProvider:
-		w.providers[e.a].wake = provider.Never
-		w.serve(int(e.a))
+		if p := &w.providers[e.a]; e.at == p.wake {
+			p.wake = provider.Never
+			w.serve(int(e.a))
+		}
 	case onRefusal:
 		w.refused(uint32(e.a), uint32(e.b))
 	case onRequeue:
@@ -190,7 +194,7 @@ func (w *world) serve(i int) {
 // watch sets the next look at a provider.
 func (w *world) watch(i int) {
 	p := &w.providers[i]
-	if wake := p.NextWake(); wake < p.wake {
+	if wake := max(p.NextWake(), w.now); wake < p.wake {
 		p.wake = wake
 		w.at(wake, onProvider, uint64(i), 0)
 	}
