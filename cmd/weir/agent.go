@@ -17,6 +17,7 @@ import (
 	"weir/cmd/weir/config"
 	"weir/events"
 	"weir/events/natslog"
+	"weir/model"
 )
 
 // agentCommand is weir agent.
@@ -171,6 +172,7 @@ func (p *agentProcess) run() error {
 	}
 	wait, done := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer done()
+	go p.giveUp(wait, done)
 	if left := p.client.Close(wait); left != nil {
 		p.log.Warn("stopped before everything was done", slog.Any("error", left))
 	}
@@ -178,6 +180,25 @@ func (p *agentProcess) run() error {
 		err = <-served
 	}
 	return err
+}
+
+// giveUp ends the wait for the last reports when there is no bus to take them
+// and no call any more that could add to them.
+func (p *agentProcess) giveUp(ctx context.Context, done context.CancelFunc) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	var v model.GateView
+	for idle := 0; idle < 10; idle++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if p.client.View(&v); v.Running > 0 || p.nc.IsConnected() {
+			idle = -1
+		}
+	}
+	done()
 }
 
 // watchEvery is how often the clients' file is looked at.

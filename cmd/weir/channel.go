@@ -141,7 +141,7 @@ func (c *setCommand) orders() (orders []order, err error) {
 		o := order{Command: model.CommandSetWeight.String(), Value: -1}
 		if c.Weight != "auto" {
 			v, err := strconv.ParseFloat(c.Weight, 64)
-			if err != nil || !(v >= 0 && v <= 1) {
+			if err != nil || math.IsNaN(v) || v < 0 || v > 1 {
 				return nil, fmt.Errorf("--weight=%s: want a number from 0 to 1, or auto", c.Weight)
 			}
 			o.Value = int64(math.Round(v * float64(model.One)))

@@ -56,6 +56,6 @@ func readRules(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	return io.ReadAll(io.LimitReader(f, maxRules+1))
 }

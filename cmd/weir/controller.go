@@ -118,7 +118,7 @@ func (p *controllerProcess) start(id string) error {
 	p.metrics = metrics.NewSet()
 	p.loop, err = controller.New(controller.Options{
 		Fleet: p.file.Model.Fleet, Log: log, Outbox: outbox, Store: state, Controller: id, Version: version(),
-		Config: &p.file.Model, Logger: p.log, Metrics: p.metrics,
+		Config: &p.file.Model, Keep: p.file.Controller.Keep, Logger: p.log, Metrics: p.metrics,
 	})
 	return badInput(err)
 }
@@ -144,7 +144,7 @@ func (p *controllerProcess) connect(id string) (*nats.Conn, error) {
 		return nil, err
 	}
 	if !n.Embedded {
-		return connect(p.ctx, n.Address(), o)
+		return connect(p.ctx, n.Address(), o, connectWithin)
 	}
 	token, err := tokenFrom(n)
 	if err != nil {

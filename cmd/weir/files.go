@@ -24,7 +24,7 @@ func read[T any](path string, parse func(name string, in io.Reader) (T, error)) 
 	if err != nil {
 		return none, badInput(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	v, err := parse(path, f)
 	var faults *strict.ParseError
 	switch {
@@ -103,9 +103,17 @@ func compress(inc *incident.Incident, to time.Duration) (*incident.Incident, err
 	return inc.Compress(to), nil
 }
 
-// readTraces reads the files that an incident's arrivals name, relative to the
-// incident's own.
-func readTraces(name string, inc *incident.Incident) (map[string]workload.Trace, error) {
+// traceFolder is where an incident's trace files are: the named folder, or
+// the incident's own.
+func traceFolder(named, incident string) string {
+	if named != "" {
+		return named
+	}
+	return filepath.Dir(incident)
+}
+
+// readTraces reads the files that an incident's arrivals name, from a folder.
+func readTraces(inc *incident.Incident, dir string) (map[string]workload.Trace, error) {
 	traces := map[string]workload.Trace{}
 	for i := range inc.Workloads {
 		a := &inc.Workloads[i].Arrivals
@@ -114,7 +122,7 @@ func readTraces(name string, inc *incident.Incident) (map[string]workload.Trace,
 		}
 		path := a.File
 		if !filepath.IsAbs(path) {
-			path = filepath.Join(filepath.Dir(name), path)
+			path = filepath.Join(dir, path)
 		}
 		t, err := read(path, workload.ReadTrace)
 		if err != nil {

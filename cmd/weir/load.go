@@ -16,6 +16,7 @@ type loadCommand struct {
 	Agents   int           `placeholder:"N" help:"Number of applications' hosts; the incident's if none is named."`
 	For      time.Duration `placeholder:"TIME" help:"Stop after this time; the incident's duration if none is named."`
 	Compress time.Duration `placeholder:"TIME" help:"Play the script in this time instead of its own."`
+	Traces   string        `placeholder:"DIR" help:"Folder of the trace files that the incident names; the incident's own if none is named."`
 	Seed     uint64        `default:"1" help:"Decides arrivals and sizes."`
 	KeyEnv   string        `placeholder:"VARIABLE" help:"Environment variable with the key to show as a bearer token."`
 	Stream   bool          `help:"Ask for streamed answers."`
@@ -63,7 +64,7 @@ func (c *loadCommand) options() (o load.Options, err error) {
 	if err != nil {
 		return o, err
 	}
-	o.Traces, err = readTraces(c.Incident, inc)
+	o.Traces, err = readTraces(inc, traceFolder(c.Traces, c.Incident))
 	if err != nil {
 		return o, err
 	}

@@ -45,8 +45,8 @@ type openLog struct {
 	closers closers
 }
 
-// open opens the log, which must exist unless make is set.
-func (f *logFlags) open(e *env, make bool) (*openLog, error) {
+// open opens the log, which must exist unless create is set.
+func (f *logFlags) open(e *env, create bool) (*openLog, error) {
 	file, err := f.want()
 	if err != nil {
 		return nil, err
@@ -58,14 +58,14 @@ func (f *logFlags) open(e *env, make bool) (*openLog, error) {
 	if err := events.CheckFleet(l.fleet); err != nil {
 		return nil, badInput(fmt.Errorf("--fleet: %w", err))
 	}
-	if err := l.open(e, f.Store, &file.NATS, make); err != nil {
+	if err := l.open(e, f.Store, &file.NATS, create); err != nil {
 		l.closers.close(&err)
 		return nil, err
 	}
 	return l, nil
 }
 
-func (l *openLog) open(e *env, store string, n *config.NATS, make bool) error {
+func (l *openLog) open(e *env, store string, n *config.NATS, create bool) error {
 	where := cmp.Or(store, servers(n.Address()))
 	nc, err := l.connect(e, store, n)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *openLog) open(e *env, store string, n *config.NATS, make bool) error {
 	l.closers.add(func() error { nc.Close(); return nil })
 	ctx, cancel := context.WithTimeout(e.ctx, connectWithin)
 	defer cancel()
-	if !make {
+	if !create {
 		if err := exists(ctx, nc, l.fleet); err != nil {
 			return badInput(fmt.Errorf("%s: %w", where, err))
 		}
@@ -95,7 +95,7 @@ func (l *openLog) connect(e *env, store string, n *config.NATS) (*nats.Conn, err
 		return nil, err
 	}
 	o.Extra = append(o.Extra, nats.ConnectHandler(nil)) // that it connected goes without saying
-	return connect(e.ctx, n.Address(), o)
+	return connect(e.ctx, n.Address(), o, askWithin)
 }
 
 // stored starts a NATS server on a store, for this process alone.
@@ -292,7 +292,7 @@ func (c *importCommand) Run(e *env) (err error) {
 		if err != nil {
 			return badInput(err)
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }() // only read
 		in = f
 	}
 	r, err := journal.NewReader(in)

@@ -87,8 +87,12 @@ func tokenFrom(n *config.NATS) (string, error) {
 	return token, nil
 }
 
-// connectWithin bounds how long a command waits for NATS.
-const connectWithin = 5 * time.Second
+// connectWithin bounds how long a controller waits for NATS, which may start at
+// the same time; askWithin how long an operator does.
+const (
+	connectWithin = 5 * time.Second
+	askWithin     = 2 * time.Second
+)
 
 // busOptions are how a process connects to NATS. Trouble with it is logged.
 func busOptions(n *config.NATS, name, agent string, log *slog.Logger) (natslog.Options, error) {
@@ -120,12 +124,12 @@ func busOptions(n *config.NATS, name, agent string, log *slog.Logger) (natslog.O
 
 // connect connects to NATS and waits until it is there. One that is not is bad
 // input.
-func connect(ctx context.Context, address string, o natslog.Options) (*nats.Conn, error) {
+func connect(ctx context.Context, address string, o natslog.Options, within time.Duration) (*nats.Conn, error) {
 	nc, err := natslog.Connect(address, o)
 	if err != nil {
 		return nil, badInput(err)
 	}
-	if err := connected(ctx, nc, connectWithin); err != nil {
+	if err := connected(ctx, nc, within); err != nil {
 		nc.Close()
 		return nil, badInput(fmt.Errorf("cannot reach nats at %s: %w; is it running there?", servers(address), err))
 	}

@@ -140,7 +140,7 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }() // nothing was done with it
 	return l.Addr().String()
 }
 

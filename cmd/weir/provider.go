@@ -44,7 +44,7 @@ func (c *providerCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }() // closed by its server, if that came to be
 	if !loopback(l.Addr().String()) {
 		e.log.Warn("anybody who reaches this address may call, read the books and reset", slog.String("address", l.Addr().String()))
 	}

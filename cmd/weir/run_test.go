@@ -125,6 +125,10 @@ func file(t *testing.T, name, text string) string {
 
 // TestBadInput gives every command what it cannot use. Nothing of it starts.
 func TestBadInput(t *testing.T) {
+	origin, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(t.TempDir())
 	t.Setenv("WEIR_TOKEN", "")
 	noChannels := file(t, "weir.yaml", "fleet: a\n")
@@ -135,6 +139,11 @@ func TestBadInput(t *testing.T) {
 	good := file(t, "weir.yaml", "agent: {listen: '127.0.0.1:0'}\nchannels: [{name: a, base_url: 'http://127.0.0.1:1/v1'}]\nroutes: [{name: r, tiers: [[a]]}]\n")
 	faulty := file(t, "weir.yaml", "channels: [{name: a}, {name: a, limits: {rpm: -1}}]\nrouts: []\n")
 	incident := file(t, "in.yaml", "name: a\nduration: 3\n")
+	quick, err := os.ReadFile(origin + "/testdata/quick.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	traced := file(t, "in.yaml", strings.Replace(string(quick), "{kind: poisson, rate: 20}", "{kind: trace, file: nowhere.csv}", 1))
 	params := file(t, "p.yaml", "params: {no_such: 1}\n")
 	garbage := file(t, "garbage", "not a journal\n")
 	rules := file(t, "rules.yaml", "version: 1\nfamily: x\nrules: [{name: a, status: [500], class: nonsense}]\n")
@@ -179,7 +188,9 @@ func TestBadInput(t *testing.T) {
 		{"classify --rules /nowhere", []string{"open /nowhere"}},
 		{"classify --rules " + rules, []string{rules + ":3:"}},
 		{"sim run nosuch", []string{"built in are only"}},
-		{"sim run 2064-quota --policy weird", []string{"--policy=weird: there are"}},
+		{"sim run 2064-quota --policy weird", []string{"--policy=weird: there is no such policy"}},
+		{"sim run " + traced, []string{"nowhere.csv: no such file"}},
+		{"load " + traced + " --target http://127.0.0.1:1", []string{"nowhere.csv: no such file"}},
 		{"sim run 2064-quota --seeds 0", []string{"--seeds=0"}},
 		{"sim run 2064-quota --books-from 1h", []string{"lasts 15m"}},
 		{"sim run 2064-quota --params " + params, []string{"params.no_such: there is no such parameter"}},

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -23,17 +26,6 @@ import (
 type simCommand struct {
 	Run  simRunCommand  `cmd:"" help:"Live incidents through in virtual time."`
 	List simListCommand `cmd:"" help:"List the built-in incidents and the policies."`
-}
-
-// policy is who decides in a simulation.
-type policy struct{ name, about string }
-
-// policies lists them in the order of results.
-func policies() []policy {
-	return []policy{
-		{world.PolicyNone, "no control: the applications call the provider and repeat as the incident says"},
-		{world.PolicyWeir, "Weir: the controller's fold and the agents' gates as they ship"},
-	}
 }
 
 // simListCommand is weir sim list.
@@ -56,10 +48,10 @@ func (*simListCommand) Run(e *env) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "incident\t%s\t%s\n", inc.Name, inc.About)
+		fmt.Fprintf(w, "incident\t%s\t%s\n", name, inc.About)
 	}
-	for _, p := range policies() {
-		fmt.Fprintf(w, "policy\t%s\t%s\n", p.name, p.about)
+	for _, p := range world.Policies() {
+		fmt.Fprintf(w, "policy\t%s\t%s\n", p.Name, p.About)
 	}
 	return w.Flush()
 }
@@ -67,10 +59,11 @@ func (*simListCommand) Run(e *env) error {
 // simRunCommand is weir sim run.
 type simRunCommand struct {
 	Incidents []string      `arg:"" optional:"" name:"incident" help:"Built-in incidents' names or files; all built-in ones if none is named."`
-	Policy    []string      `default:"all" placeholder:"LIST" help:"Policies (weir sim list), or all."`
+	Policy    []string      `default:"none,weir" placeholder:"LIST" help:"Policies (weir sim list), or all; none and weir if none is named."`
 	Seeds     int           `default:"1" placeholder:"N" help:"How many seeds, from --seed on."`
 	Seed      uint64        `default:"1" placeholder:"N" help:"The first seed."`
 	Params    string        `placeholder:"FILE" help:"Parameters of the laws instead of the defaults."`
+	Traces    string        `placeholder:"DIR" help:"Folder of the trace files that incidents name; each incident's own if none is named."`
 	Compress  time.Duration `placeholder:"TIME" help:"Play each script in this time instead of its own."`
 	BooksFrom time.Duration `placeholder:"TIME" help:"Count from this instant on; what came before is warm-up."`
 	JSON      bool          `name:"json" help:"Print one JSON object a run, one a line."`
@@ -78,36 +71,38 @@ type simRunCommand struct {
 
 // Help is shown by --help.
 func (*simRunCommand) Help() string {
-	return `The same command line gives the same bytes on every machine, but for wall_s.
+	return `Each run is measured against an oracle, which sees the provider's true state, with the same seed. The same command line gives the same bytes on every machine, but for wall_s.
 
 Examples:
 
   weir sim run
-  weir sim run 2064-cascade --policy none,weir --seeds 5
-  weir sim run ./my-incident.yaml --params tuned.yaml --json`
+  weir sim run 2064-cascade --policy none,weir,netflix-aimd --seeds 5
+  weir sim run ./my-incident.yaml --policy all --params tuned.yaml --json`
 }
 
 // job is one simulation to run.
 type job struct {
+	policy string
+	*scene
+}
+
+// scene is what the policies of one incident and seed have in common.
+type scene struct {
 	incident *incident.Incident
 	traces   map[string]workload.Trace
-	policy   string
 	seed     uint64
+	// oracle is lived through once, by whoever asks first.
+	oracle func() (*world.Result, error)
 }
 
 // done is what a job came to.
 type done struct {
-	result *world.Result
-	wall   time.Duration
-	err    error
+	figures world.Figures
+	err     error
 }
 
 // Run runs every simulation, several at once, and prints them in order.
 func (c *simRunCommand) Run(e *env) error {
-	jobs, err := c.jobs()
-	if err != nil {
-		return err
-	}
 	params := model.DefaultParams()
 	if c.Params != "" {
 		p, err := read(c.Params, config.ParseParams)
@@ -118,29 +113,25 @@ func (c *simRunCommand) Run(e *env) error {
 			return badInput(err)
 		}
 	}
-	show := c.table(e.stdout)
-	if c.JSON {
-		show = c.lines(e.stdout, params.Hash())
-	}
-	progress := newBar(e.stderr, "simulations", int64(len(jobs)))
-	results := c.start(e.ctx, jobs, &params)
-	err = c.collect(e.ctx, jobs, results, func(i int, d done) error {
-		progress.set(int64(i+1), int64(len(jobs)))
-		return show(&jobs[i], d)
-	})
-	progress.close()
+	jobs, err := c.jobs(e, &params)
 	if err != nil {
 		return err
 	}
-	return show(nil, done{})
+	show, end := table(e.stdout)
+	if c.JSON {
+		show, end = lines(e.stdout)
+	}
+	progress := newBar(e.stderr, "simulations", int64(len(jobs)))
+	err = collect(e.ctx, jobs, c.start(e.ctx, jobs, &params), func(i int, f *world.Figures) error {
+		progress.set(int64(i+1), int64(len(jobs)))
+		return show(f)
+	})
+	progress.close()
+	return errors.Join(err, end())
 }
 
 // jobs lists the simulations in the order of their output.
-func (c *simRunCommand) jobs() ([]job, error) {
-	names := c.Incidents
-	if len(names) == 0 {
-		names = incident.List()
-	}
+func (c *simRunCommand) jobs(e *env, params *model.Params) ([]job, error) {
 	chosen, err := c.policies()
 	if err != nil {
 		return nil, err
@@ -148,43 +139,70 @@ func (c *simRunCommand) jobs() ([]job, error) {
 	if c.Seeds < 1 || c.Seeds > 10_000 {
 		return nil, badInput(fmt.Errorf("--seeds=%d: want 1 to 10000", c.Seeds))
 	}
+	names := c.Incidents
+	if len(names) == 0 {
+		names = incident.List()
+	}
 	var jobs []job
 	for _, name := range names {
-		inc, err := findIncident(name)
+		inc, traces, err := c.load(name)
+		if err != nil && len(c.Incidents) == 0 && errors.Is(err, fs.ErrNotExist) {
+			e.log.Warn("incident is left out: --traces names no folder with its trace", slog.String("incident", name), slog.Any("error", err))
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		traces, err := readTraces(name, inc)
-		if err != nil {
-			return nil, err
-		}
-		if inc, err = compress(inc, c.Compress); err != nil {
-			return nil, err
-		}
-		if c.BooksFrom < 0 || c.BooksFrom >= inc.Duration {
-			return nil, badInput(fmt.Errorf("--books-from=%s: %s lasts %s", c.BooksFrom, inc.Name, inc.Duration))
+		scenes := make([]*scene, c.Seeds)
+		for k := range scenes {
+			scenes[k] = c.scene(inc, traces, c.Seed+uint64(k), params)
 		}
 		for _, p := range chosen {
-			for k := range c.Seeds {
-				jobs = append(jobs, job{inc, traces, p, c.Seed + uint64(k)})
+			for _, s := range scenes {
+				jobs = append(jobs, job{p, s})
 			}
 		}
 	}
 	return jobs, nil
 }
 
+// load returns an incident and the traces it names.
+func (c *simRunCommand) load(name string) (*incident.Incident, map[string]workload.Trace, error) {
+	inc, err := findIncident(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	traces, err := readTraces(inc, traceFolder(c.Traces, name))
+	if err != nil {
+		return nil, nil, err
+	}
+	if inc, err = compress(inc, c.Compress); err != nil {
+		return nil, nil, err
+	}
+	if c.BooksFrom < 0 || c.BooksFrom >= inc.Duration {
+		return nil, nil, badInput(fmt.Errorf("--books-from=%s: %s lasts %s", c.BooksFrom, inc.Name, inc.Duration))
+	}
+	return inc, traces, nil
+}
+
+func (c *simRunCommand) scene(inc *incident.Incident, traces map[string]workload.Trace, seed uint64, params *model.Params) *scene {
+	s := &scene{incident: inc, traces: traces, seed: seed}
+	s.oracle = sync.OnceValues(func() (*world.Result, error) { return c.live(s, world.PolicyOracle, params) })
+	return s
+}
+
 // policies returns the chosen ones in their own order.
 func (c *simRunCommand) policies() ([]string, error) {
 	var known, chosen []string
-	for _, p := range policies() {
-		known = append(known, p.name)
-		if slices.Contains(c.Policy, p.name) || slices.Contains(c.Policy, "all") {
-			chosen = append(chosen, p.name)
+	for _, p := range world.Policies() {
+		known = append(known, p.Name)
+		if slices.Contains(c.Policy, p.Name) || slices.Contains(c.Policy, "all") {
+			chosen = append(chosen, p.Name)
 		}
 	}
 	for _, name := range c.Policy {
 		if name != "all" && !slices.Contains(known, name) {
-			return nil, badInput(fmt.Errorf("--policy=%s: there are %s, or all", name, strings.Join(known, ", ")))
+			return nil, badInput(fmt.Errorf("--policy=%s: there is no such policy; weir sim list shows them", name))
 		}
 	}
 	return chosen, nil
@@ -220,23 +238,35 @@ func (c *simRunCommand) start(ctx context.Context, jobs []job, params *model.Par
 
 func (c *simRunCommand) simulate(j *job, params *model.Params) done {
 	from := time.Now()
-	r, err := world.Run(world.Config{
-		Incident: j.incident, Seed: j.seed, Policy: j.policy, Params: params, BooksFrom: c.BooksFrom, Traces: j.traces,
+	oracle, err := j.oracle()
+	r := oracle
+	if err == nil && j.policy != world.PolicyOracle {
+		from = time.Now()
+		r, err = c.live(j.scene, j.policy, params)
+	}
+	if err != nil {
+		return done{err: fmt.Errorf("simulate %s: %w", j.incident.Name, err)}
+	}
+	return done{figures: world.Measure(r, oracle, params.Hash(), time.Since(from))}
+}
+
+func (c *simRunCommand) live(s *scene, policy string, params *model.Params) (*world.Result, error) {
+	return world.Run(world.Config{
+		Incident: s.incident, Seed: s.seed, Policy: policy, Params: params, BooksFrom: c.BooksFrom, Traces: s.traces,
 	})
-	return done{r, time.Since(from), err}
 }
 
 // collect takes the results in order.
-func (c *simRunCommand) collect(ctx context.Context, jobs []job, results []chan done, take func(int, done) error) error {
-	for i, result := range results {
+func collect(ctx context.Context, jobs []job, results []chan done, take func(int, *world.Figures) error) error {
+	for i := range jobs {
 		select {
 		case <-ctx.Done():
 			return errors.New("the simulations were stopped before their end")
-		case d := <-result:
+		case d := <-results[i]:
 			if d.err != nil {
-				return fmt.Errorf("simulate %s: %w", jobs[i].incident.Name, d.err)
+				return d.err
 			}
-			if err := take(i, d); err != nil {
+			if err := take(i, &d.figures); err != nil {
 				return err
 			}
 		}
@@ -244,64 +274,25 @@ func (c *simRunCommand) collect(ctx context.Context, jobs []job, results []chan 
 	return nil
 }
 
-// table returns a function that prints runs for people; called without a job
-// it ends the table.
-func (c *simRunCommand) table(out io.Writer) func(*job, done) error {
+// table returns functions that print runs for people, and end the table.
+func table(out io.Writer) (show func(*world.Figures) error, end func() error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "incident\tpolicy\tseed\twanted\tcompleted\tof possible\tattempts\twasted\tp50\tp99\t")
-	return func(j *job, d done) error {
-		if j == nil {
-			return w.Flush()
+	fmt.Fprintln(w, strings.Join([]string{
+		"incident", "policy", "seed", "wanted", "completed", "of oracle", "attempts", "wasted", "p50", "p99", "recovered", "",
+	}, "\t"))
+	return func(f *world.Figures) error {
+		recovered := "-"
+		if f.RecoverS != nil {
+			recovered = fmt.Sprintf("%.0fs", *f.RecoverS)
 		}
-		r := d.result
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.1f %%\t%d\t%.1f %%\t%.2fs\t%.2fs\t\n", r.Incident, r.Policy, r.Seed, r.Requests, r.Completed,
-			100*r.GoodputRatio(), r.Attempts, 100*r.WasteRatio(), r.P50.Seconds(), r.P99.Seconds())
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.1f %%\t%d\t%.1f %%\t%.2fs\t%.2fs\t%s\t\n", f.Incident, f.Policy, f.Seed, f.Requests, f.Completed,
+			100*f.GoodputRatio, f.Attempts, 100*f.WasteRatio, f.P50S, f.P99S, recovered)
 		return nil
-	}
+	}, w.Flush
 }
 
-// simLine is one run in JSON.
-type simLine struct {
-	Incident       string  `json:"incident"`
-	Policy         string  `json:"policy"`
-	Seed           uint64  `json:"seed"`
-	Params         string  `json:"params"`
-	Digest         string  `json:"digest"`
-	Requests       int64   `json:"requests"`
-	Completed      int64   `json:"completed"`
-	Failed         int64   `json:"failed"`
-	Possible       int64   `json:"possible"`
-	Goodput        float64 `json:"goodput"`
-	GoodputRatio   float64 `json:"goodput_ratio"`
-	Attempts       int64   `json:"attempts"`
-	Refused        int64   `json:"refused_attempts"`
-	WastedAttempts int64   `json:"wasted_attempts"`
-	WasteRatio     float64 `json:"waste_ratio"`
-	Retries        int64   `json:"retries"`
-	P50            float64 `json:"p50_s"`
-	P95            float64 `json:"p95_s"`
-	P99            float64 `json:"p99_s"`
-	Events         uint64  `json:"sim_events"`
-	Virtual        float64 `json:"virtual_s"`
-	Wall           float64 `json:"wall_s"`
-}
-
-// lines returns a function that prints runs as JSON lines.
-func (c *simRunCommand) lines(out io.Writer, params string) func(*job, done) error {
+// lines returns functions that print runs as JSON lines, and end them.
+func lines(out io.Writer) (show func(*world.Figures) error, end func() error) {
 	enc := json.NewEncoder(out)
-	return func(j *job, d done) error {
-		if j == nil {
-			return nil
-		}
-		r := d.result
-		return enc.Encode(simLine{
-			Incident: r.Incident, Policy: r.Policy, Seed: r.Seed, Params: params, Digest: fmt.Sprintf("%016x", r.Digest),
-			Requests: r.Requests, Completed: r.Completed, Failed: r.Failed, Possible: r.Could,
-			Goodput:      float64(r.Completed) / (j.incident.Duration - c.BooksFrom).Seconds(),
-			GoodputRatio: r.GoodputRatio(), Attempts: r.Attempts, Refused: r.Refused,
-			WastedAttempts: r.Wasted, WasteRatio: r.WasteRatio(), Retries: r.Retries,
-			P50: r.P50.Seconds(), P95: r.P95.Seconds(), P99: r.P99.Seconds(),
-			Events: r.Events, Virtual: j.incident.Duration.Seconds(), Wall: d.wall.Seconds(),
-		})
-	}
+	return func(f *world.Figures) error { return enc.Encode(f) }, func() error { return nil }
 }

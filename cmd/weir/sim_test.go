@@ -30,14 +30,16 @@ func TestSimList(t *testing.T) {
 	for _, name := range incident.List() {
 		want = append(want, "incident "+name)
 	}
-	want = append(want, "policy "+world.PolicyNone, "policy "+world.PolicyWeir)
+	for _, p := range world.Policies() {
+		want = append(want, "policy "+p.Name)
+	}
 	if d := cmp.Diff(want, names); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 }
 
-// lines decodes the JSON lines of a run and takes what may differ out.
-func lines(t *testing.T, out string) []map[string]any {
+// decode decodes the JSON lines of a run and takes what may differ out.
+func decode(t *testing.T, out string) []map[string]any {
 	t.Helper()
 	var all []map[string]any
 	for line := range strings.Lines(out) {
@@ -57,32 +59,37 @@ func lines(t *testing.T, out string) []map[string]any {
 // TestSimRun runs the same simulations twice: every line in its place, and
 // every figure the same.
 func TestSimRun(t *testing.T) {
-	args := []string{"sim", "run", "testdata/quick.yaml", "2064-quota", "--compress", "20s", "--books-from", "5s", "--seeds", "2", "--seed", "7", "--json"}
+	args := []string{"sim", "run", "testdata/quick.yaml", "2064-quota", "--compress", "20s", "--books-from", "5s", "--seeds", "2", "--seed", "7", "--json", "--policy", "weir,none,oracle"}
 	got := weir(t, "", args...)
 	if got.code != exitOK || got.stderr != "" {
 		t.Fatalf("exit code %d: %s", got.code, got.stderr)
 	}
-	all := lines(t, got.stdout)
+	all := decode(t, got.stdout)
 	var order []string
 	for _, one := range all {
 		order = append(order, one["incident"].(string)+" "+one["policy"].(string)+" "+string(rune('0'+int(one["seed"].(float64)))))
 	}
 	want := []string{
-		"quick none 7", "quick none 8", "quick weir 7", "quick weir 8",
-		"2064-quota none 7", "2064-quota none 8", "2064-quota weir 7", "2064-quota weir 8",
+		"quick none 7", "quick none 8", "quick weir 7", "quick weir 8", "quick oracle 7", "quick oracle 8",
+		"2064-quota none 7", "2064-quota none 8", "2064-quota weir 7", "2064-quota weir 8", "2064-quota oracle 7", "2064-quota oracle 8",
 	}
 	if d := cmp.Diff(want, order); d != "" {
 		t.Errorf("order (-want +got):\n%s", d)
 	}
-	for _, one := range all[:4] {
-		if one["completed"].(float64) < 200 || one["virtual_s"] != 20.0 || len(one["digest"].(string)) != 16 {
+	for _, one := range all[:6] {
+		if one["completed"].(float64) < 200 || one["goodput_ratio"].(float64) < 0.9 || one["virtual_s"] != 20.0 || len(one["digest"].(string)) != 16 {
 			t.Errorf("got %v", one)
+		}
+	}
+	for _, one := range all {
+		if one["policy"] == "oracle" && one["goodput_ratio"] != 1.0 {
+			t.Errorf("the oracle is not what it is measured by: %v", one)
 		}
 	}
 	if all[0]["digest"] == all[1]["digest"] {
 		t.Error("two seeds lived through the same events")
 	}
-	if d := cmp.Diff(all, lines(t, weir(t, "", args...).stdout)); d != "" {
+	if d := cmp.Diff(all, decode(t, weir(t, "", args...).stdout)); d != "" {
 		t.Errorf("the second run differs:\n%s", d)
 	}
 }
@@ -100,7 +107,7 @@ func TestSimParams(t *testing.T) {
 	calm := file(t, "p.yaml", "params: {window_start: 1000, plateau: 20s}\n")
 	hash := func(args ...string) any {
 		got := weir(t, "", append([]string{"sim", "run", "testdata/quick.yaml", "--compress", "10s", "--policy", "weir", "--json"}, args...)...)
-		return lines(t, got.stdout)[0]["params"]
+		return decode(t, got.stdout)[0]["params"]
 	}
 	if a, b := hash(), hash("--params", calm); a == b || a == "" {
 		t.Errorf("parameters %v and %v", a, b)

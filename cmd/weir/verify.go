@@ -129,7 +129,7 @@ func eachOfFile(ctx context.Context, path string, take func(events.Entry) error)
 	if err != nil {
 		return tail, badInput(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	r, err := journal.NewReader(f)
 	if err != nil {
 		return tail, badInput(fmt.Errorf("%s: %w", path, err))

@@ -54,6 +54,9 @@ type Controller struct {
 	Listen, Store string
 	// TokenEnv names the environment variable with the token of its API.
 	TokenEnv string
+	// Keep is how many records the log keeps at least, and up to twice as
+	// many; older ones go once the state is stored beside them.
+	Keep uint64
 	// Hosts are names under which the HTTP server is reached, beside
 	// localhost and addresses.
 	Hosts []string
@@ -82,7 +85,7 @@ func newFile() *File {
 			Timeouts: model.TimeoutConfig{Connect: 2 * model.Second, FirstToken: 15 * model.Second, Total: 120 * model.Second},
 		},
 		NATS:       NATS{Embedded: true, Listen: "127.0.0.1:4222", Store: "./weir-data/nats"},
-		Controller: Controller{Listen: "127.0.0.1:8080", Store: "./weir-data/state", TokenEnv: "WEIR_TOKEN"},
+		Controller: Controller{Listen: "127.0.0.1:8080", Store: "./weir-data/state", TokenEnv: "WEIR_TOKEN", Keep: 1_000_000},
 		Agent:      Agent{Listen: "127.0.0.1:8787", Queue: 1000},
 		Upstreams:  map[string]agent.Upstream{},
 	}

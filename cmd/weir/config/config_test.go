@@ -92,7 +92,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 			Timeouts: model.TimeoutConfig{Connect: 3 * model.Second, FirstToken: 20 * model.Second, Total: 90 * model.Second},
 		},
 		NATS:       config.NATS{Embedded: true, Listen: "127.0.0.1:4222", Store: "./weir-data/nats"},
-		Controller: config.Controller{Listen: "127.0.0.1:8080", Store: "./weir-data/state", TokenEnv: "WEIR_TOKEN"},
+		Controller: config.Controller{Listen: "127.0.0.1:8080", Store: "./weir-data/state", TokenEnv: "WEIR_TOKEN", Keep: 500_000, Hosts: []string{"weir.example"}},
 		Agent:      config.Agent{Listen: "127.0.0.1:8787", Queue: 1000, ClientKeys: "./clients.yaml"},
 		Upstreams: map[string]agent.Upstream{
 			"minimax-main": {BaseURL: "https://provider.example/v1", KeyEnv: "MINIMAX_KEY"},

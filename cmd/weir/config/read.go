@@ -21,6 +21,7 @@ const (
 	maxSlots = 1_000_000
 	maxShare = 1_000_000
 	maxRatio = 1000 * strict.PPM
+	minKeep  = 1000 // fewer would be a snapshot every few seconds
 )
 
 // reader reads one weir.yaml.
@@ -112,6 +113,7 @@ func (r *reader) controller(f *strict.Fields) {
 	f.Text("store", &c.Store)
 	r.secret(f, "token_env", "token")
 	r.variable(f, "token_env", &c.TokenEnv)
+	count(f, "keep", &c.Keep, minKeep, maxLimit)
 	f.List("hosts", func(n ast.Node, path string) { c.Hosts = append(c.Hosts, strings.ToLower(r.Text(n, path))) })
 	f.Done()
 }
@@ -194,7 +196,7 @@ func (r *reader) secret(f *strict.Fields, instead string, keys ...string) {
 
 // integer is what a whole number may be read into.
 type integer interface {
-	~int | ~int64 | ~uint32 | ~uint8
+	~int | ~int64 | ~uint64 | ~uint32 | ~uint8
 }
 
 // count reads a whole number from least to most, both of which T holds.
