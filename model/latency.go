@@ -26,8 +26,8 @@ type latency struct {
 	// last raised.
 	Drift   PPM
 	DriftAt Nanos
-	// SeriesWindow and SeriesRatio are the window and ratio at the first of
-	// a series of latency cuts, 0 outside one.
+	// SeriesWindow is the window at the first of a series of latency cuts,
+	// SeriesRatio the ratio at the latest; 0 outside one.
 	SeriesWindow Milli
 	SeriesRatio  PPM
 	// Wary is until when, after a latency cut, no news is not good news.
@@ -63,8 +63,11 @@ const (
 	// seriesShrink is the share of the window left at which a series of
 	// latency cuts is given up if it did not help.
 	seriesShrink PPM = 250_000
-	// seriesGain is the share of its first ratio a series must get below.
-	seriesGain PPM = 950_000
+	// seriesGain is the share of its latest cut's ratio a series must get
+	// below: a saturated provider gets faster as its load shrinks. Against the
+	// first cut's, one noisy ratio at the begin would shrink and regrow a
+	// healthy channel for hours.
+	seriesGain PPM = 900_000
 )
 
 func newLatency(now Nanos) latency { return latency{Recent: One, Mean: One, Drift: One, DriftAt: now} }
@@ -132,6 +135,9 @@ func (l *latency) sample(a *Attempt, now Nanos, fresh bool) {
 	}
 	r := min(PPM(mulDiv(int64(took), int64(One), int64(max(c.Base, 1)))), maxRatio)
 	l.Samples++
+	if l.SeriesWindow > 0 && now < l.Wary {
+		l.Wary = now + wary // few calls at a time take long to tell; they are telling
+	}
 	gain := PPM(min(l.Samples, recentGain))
 	l.Recent += (r - l.Recent) / gain
 	l.Learned = min(l.Learned+1, meanGain)
@@ -195,6 +201,8 @@ func (l *latency) cutMade(before Milli, ratio PPM, now Nanos, byLatency bool) {
 		l.SeriesWindow, l.SeriesRatio = 0, 0
 	case l.SeriesWindow == 0:
 		l.SeriesWindow, l.SeriesRatio = before, ratio
+	default:
+		l.SeriesRatio = ratio
 	}
 	l.Samples = 0
 }

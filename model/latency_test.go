@@ -101,7 +101,7 @@ func TestLatencyGivesUpAFutileSeries(t *testing.T) {
 	if !l.futile(10_000, 1_000, l.ratio()) {
 		t.Error("a quarter of the load did not help, and it goes on")
 	}
-	if l.futile(10_000, 1_000, ratio*9/10) {
+	if l.futile(10_000, 1_000, ratio*8/10) {
 		t.Error("given up though it helped")
 	}
 	l.rebase(Second)
