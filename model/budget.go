@@ -43,7 +43,7 @@ func (b *bucket) set(rate int64) {
 }
 
 // debit takes n, which is not negative.
-func (b *bucket) debit(n int64) { b.Level = max(b.Level-n, -maxDebt*b.Burst) }
+func (b *bucket) debit(n int64) { b.Level -= max(min(n, b.Level+maxDebt*b.Burst), 0) }
 
 // advance refills for a span at Rate minus withheld, up to top.
 func (b *bucket) advance(span Nanos, withheld, top int64) {
