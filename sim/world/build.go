@@ -27,6 +27,9 @@ func (w *world) build() error {
 		w.watch(i)
 	}
 	w.config = modelConfig(w.inc)
+	if w.policy.untell != nil {
+		w.policy.untell(w.config)
+	}
 	w.bus = bus{w: w, cut: make([]bool, w.inc.Fleet.MaxAgents())}
 	if w.policy.weir {
 		w.controller = newController(w)

@@ -328,7 +328,7 @@ func (d *peerDoor) serve(k int) bool {
 			return false
 		case peer.Shed:
 			l.pop()
-			d.turned(p.i, t)
+			d.turned(p.i)
 		case peer.Admit:
 			l.pop()
 			t.state = trySent
@@ -344,9 +344,8 @@ func (d *peerDoor) serve(k int) bool {
 
 // turned is a try that its lane shed while it queued: a peer that spreads
 // looks for another place.
-func (d *peerDoor) turned(i uint32, t *try) {
+func (d *peerDoor) turned(i uint32) {
 	if d.spread {
-		t.state = tryEntering
 		d.enter(i)
 		return
 	}

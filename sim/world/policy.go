@@ -34,8 +34,10 @@ type policy struct {
 	PolicyInfo
 	weir   bool
 	oracle bool
-	// tune switches a part of Weir off by its parameters, nil for none.
-	tune func(*model.Params)
+	// tune switches a part of Weir off by its parameters, untell by its
+	// configuration; nil for none.
+	tune   func(*model.Params)
+	untell func(*model.Config)
 	// peer makes one process's limiter for a channel, and what it does by
 	// itself after a failed try: nil to leave that to the application.
 	peer func(*site) (peer.Limiter, peer.Retrier)
@@ -138,6 +140,17 @@ func ablations() []policy {
 		off("weir-no-float", "Weir whose idle agents keep nothing of a budget", func(p *model.Params) {
 			least(p, "pool_float")
 		}),
+		{PolicyInfo: PolicyInfo{"weir-not-told", "Weir that is told none of the limits"}, weir: true, untell: forgetLimits},
+	}
+}
+
+// forgetLimits leaves a configuration without limits.
+func forgetLimits(c *model.Config) {
+	for i := range c.Channels {
+		c.Channels[i].Limits = model.Limits{}
+	}
+	for i := range c.Groups {
+		c.Groups[i].Limits = model.Limits{}
 	}
 }
 

@@ -1,0 +1,106 @@
+package world
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"weir/model"
+)
+
+func TestPoliciesAreListed(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range Policies() {
+		if p.Name == "" || p.About == "" || seen[p.Name] {
+			t.Errorf("policy %q (%q) is unnamed, says nothing or stands twice", p.Name, p.About)
+		}
+		seen[p.Name] = true
+	}
+	for _, name := range []string{PolicyNone, PolicyWeir, PolicyOracle} {
+		if !seen[name] {
+			t.Errorf("policy %q is not listed", name)
+		}
+	}
+	_, err := Run(Config{Incident: cascade(t), Policy: "nobody"})
+	if err == nil || !strings.Contains(err.Error(), "nobody") || !strings.Contains(err.Error(), "aws-adaptive") {
+		t.Errorf("unknown policy: %v; want an error that names it and the others", err)
+	}
+}
+
+// TestEveryPolicyRuns: the same seed gives the same run, every attempt is
+// accounted for, no request ends twice, and something is served.
+func TestEveryPolicyRuns(t *testing.T) {
+	for _, p := range Policies() {
+		c := Config{Incident: cascade(t).Compress(14 * time.Second), Seed: 7, Policy: p.Name}
+		a, b := run(t, c), run(t, c)
+		if a.Digest != b.Digest || a.Completed != b.Completed {
+			t.Errorf("%s: two runs of one seed differ", p.Name)
+		}
+		var wanted, ended int64
+		for _, s := range a.Seconds {
+			wanted += s.Wanted
+			ended += s.Completed + s.Failed
+		}
+		if ended > wanted || a.Completed == 0 {
+			t.Errorf("%s: %d wanted, %d ended, %d completed", p.Name, wanted, ended, a.Completed)
+		}
+		k := a.Books[0]
+		if got := k.Refused.Total() + k.Served + k.Failed + k.Abandoned + k.Running + k.Waiting; got != k.Offered {
+			t.Errorf("%s: %d attempts offered, %d accounted for", p.Name, k.Offered, got)
+		}
+	}
+}
+
+// TestAblations: each moves some parameters of whatever is given, stays within
+// their ranges and leaves what is given alone.
+func TestAblations(t *testing.T) {
+	given := model.DefaultParams()
+	given.RotateEvery = 3 * model.Second
+	before := given
+	for _, a := range ablations() {
+		if a.tune == nil {
+			continue
+		}
+		p := a.params(&given)
+		if err := p.Check(); err != nil {
+			t.Errorf("%s: %v", a.Name, err)
+		}
+		if *p == given || p.RotateEvery != given.RotateEvery {
+			t.Errorf("%s changes nothing, or too much", a.Name)
+		}
+		if q := a.params(nil); q.RotateEvery != model.DefaultParams().RotateEvery {
+			t.Errorf("%s does not start from the defaults when nothing is given", a.Name)
+		}
+	}
+	if given != before {
+		t.Error("an ablation changed the given parameters")
+	}
+	weir, err := policyNamed(PolicyWeir)
+	if err != nil || weir.params(&given) != &given {
+		t.Error("Weir itself does not take the parameters as given")
+	}
+}
+
+// TestNotTold: what is told keeps Weir from being refused; without it Weir
+// finds the limit by refusals.
+func TestNotTold(t *testing.T) {
+	inc := scene(t, "peer-told")
+	inc.Fleet.Changes = nil
+	told := run(t, Config{Incident: inc, Seed: 1, Policy: PolicyWeir})
+	r := run(t, Config{Incident: inc, Seed: 1, Policy: "weir-not-told"})
+	t.Logf("refused: %d told, %d not; completed %d and %d", told.Refused, r.Refused, told.Completed, r.Completed)
+	if told.Refused != 0 || r.Refused == 0 || r.Completed*4 < told.Completed*3 {
+		t.Errorf("refused: %d told, %d not; completed %d and %d", told.Refused, r.Refused, told.Completed, r.Completed)
+	}
+}
+
+// TestNoLatencyMatters: in the cascade latency is what keeps Weir from
+// crowding the cluster.
+func TestNoLatencyMatters(t *testing.T) {
+	full := run(t, Config{Incident: cascade(t), Seed: 1, Policy: PolicyWeir, BooksFrom: 5 * time.Second})
+	less := run(t, Config{Incident: cascade(t), Seed: 1, Policy: "weir-no-latency", BooksFrom: 5 * time.Second})
+	t.Logf("completed: %d, without latency %d", full.Completed, less.Completed)
+	if less.Completed*10 > full.Completed*8 {
+		t.Errorf("%d completed without a look at latency, %d with; want clearly fewer", less.Completed, full.Completed)
+	}
+}
