@@ -80,6 +80,8 @@ type FleetChange struct {
 	For time.Duration
 	// Over is how long a trickle after a Pause takes to be the full stream.
 	Over time.Duration
+	// Drop: a Pause gives up what waits in the applications when it begins.
+	Drop bool
 	Kind FleetKind
 	// Count is the new number of agents, at least 1, for AgentCount.
 	Count int

@@ -28,7 +28,7 @@ fleet:
     - {at: 20m, for: 5m, kind: controller_down}
     - {at: 30m, kind: agents, count: 8}
     - {at: 45m, kind: agent_crash, agents: [2]}
-    - {at: 50m, for: 3m, kind: pause, over: 5m}
+    - {at: 50m, for: 3m, kind: pause, over: 5m, drop: true}
 groups:
   - {name: acct-a, limits: {tokens_per_day: 5000000}}
 channels:
@@ -114,7 +114,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 			{At: 30 * time.Minute, Kind: AgentCount, Count: 8},
 			{At: 40 * time.Minute, For: 30 * time.Second, Kind: Partition, Agents: []int{0, 7}},
 			{At: 45 * time.Minute, Kind: AgentCrash, Agents: []int{2}},
-			{At: 50 * time.Minute, For: 3 * time.Minute, Over: 5 * time.Minute, Kind: Pause},
+			{At: 50 * time.Minute, For: 3 * time.Minute, Over: 5 * time.Minute, Drop: true, Kind: Pause},
 		},
 	}
 	if d := cmp.Diff(wantFleet, inc.Fleet); d != "" {

@@ -138,6 +138,7 @@ func (r *reader) fleetChange(n ast.Node, path string) (c FleetChange, ok bool) {
 		f.Need("for")
 		f.Span("for", &c.For, time.Nanosecond)
 		f.Span("over", &c.Over, 0)
+		f.Flag("drop", &c.Drop)
 	default:
 		return c, false
 	}

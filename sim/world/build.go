@@ -128,8 +128,11 @@ func (w *world) script(i int, ends bool) {
 			}
 		}
 	case incident.Pause:
-		if ends {
+		switch {
+		case ends:
 			w.resume(c)
+		case c.Drop:
+			w.purge()
 		}
 	}
 }

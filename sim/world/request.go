@@ -131,6 +131,21 @@ func (w *world) room(p *pool, load int) bool {
 	return int64(p.out) < (limit*share+incident.PPM-1)/incident.PPM
 }
 
+// purge gives up all that waits in the applications.
+func (w *world) purge() {
+	for i := range w.requests {
+		if r := &w.requests[i]; r.alive && r.waiting {
+			w.book.second.Failed++
+			w.finish(uint32(i), false)
+		}
+	}
+	for _, a := range w.agents {
+		for load := range a.pools {
+			a.pools[load].backlog = fifo{}
+		}
+	}
+}
+
 // trickle lets go on what a pause made wait, as far as there is room now.
 func (w *world) trickle() {
 	for _, a := range w.agents {
