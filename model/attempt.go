@@ -12,7 +12,7 @@ const quotaProbe = 10 * Minute
 const longest = 24 * Hour
 
 // attempt folds what became of one try. Exactly one loop hears a refusal: see
-// the table in package events' documentation of classes.
+// the table in the package's documentation.
 func (f *Fleet) attempt(c *channel, agent string, a *Attempt, fx *Effects) {
 	probe := a.Probe != 0 && a.Probe == c.breaker.Probe.ID && agent == c.breaker.Probe.Agent
 	if int(a.Class) >= NumClasses || a.Class == 0 {
