@@ -43,6 +43,7 @@ type openLog struct {
 	*natslog.Log
 	fleet   string
 	closers closers
+	stored  *stored // what a controller's store says, if it was loaded
 }
 
 // open opens the log, which must exist unless create is set.
@@ -88,7 +89,7 @@ func (l *openLog) open(e *env, store string, n *config.NATS, create bool) error 
 // connect connects to a running server, or to one of its own on a store.
 func (l *openLog) connect(e *env, store string, n *config.NATS) (*nats.Conn, error) {
 	if store != "" {
-		return l.stored(store, e.log)
+		return l.serveStore(store, e.log)
 	}
 	o, err := busOptions(n, "weir log", "", e.log)
 	if err != nil {
@@ -98,8 +99,8 @@ func (l *openLog) connect(e *env, store string, n *config.NATS) (*nats.Conn, err
 	return connect(e.ctx, n.Address(), o, askWithin)
 }
 
-// stored starts a NATS server on a store, for this process alone.
-func (l *openLog) stored(store string, log *slog.Logger) (*nats.Conn, error) {
+// serveStore starts a NATS server on a store, for this process alone.
+func (l *openLog) serveStore(store string, log *slog.Logger) (*nats.Conn, error) {
 	dir := store
 	if nested := filepath.Join(dir, "nats"); isDir(nested) {
 		dir = nested
@@ -204,7 +205,7 @@ type exportCommand struct {
 
 // Help is shown by --help.
 func (*exportCommand) Help() string {
-	return `The journal holds exactly the bytes of the log. Records that the log lost are counted and left out.
+	return `The journal holds exactly the bytes of the log. Records that the log lost are counted and left out. Of a log that was trimmed it begins with the state that the controller kept beside it, if --store names its store.
 
 Examples:
 
@@ -261,11 +262,37 @@ func (c *exportCommand) write(ctx context.Context, l *openLog, out io.Writer, pr
 	if err != nil {
 		return done, 0, err
 	}
+	if err := c.begin(ctx, l, w); err != nil {
+		return done, 0, err
+	}
 	done, err = journal.Export(ctx, l, w, c.From, c.To, func(n, of uint64) { progress.set(int64(n), int64(of)) })
 	if err == nil {
 		err = w.Close()
 	}
 	return done, w.Size(), err
+}
+
+// begin puts the stored state before a log that no longer begins at its first
+// record, so that a fold of the journal has something to start from.
+func (c *exportCommand) begin(ctx context.Context, l *openLog, w *journal.Writer) error {
+	info, err := l.Info(ctx)
+	if err != nil || c.From > 0 || info.First == 1 {
+		return err
+	}
+	if err := l.loadStored(c.Store, info.First); err != nil {
+		return err
+	}
+	if l.stored == nil || l.stored.snapshot == nil {
+		return nil
+	}
+	fleet, err := model.DecodeFleet(l.stored.snapshot)
+	if err != nil {
+		return fmt.Errorf("read the stored snapshot: %w", err)
+	}
+	c.From = fleet.Seq() + 1
+	return w.WriteRebase(fleet.Seq(), fleet.LastTime(), &model.Rebase{
+		Term: fleet.Term(), Snapshot: l.stored.snapshot, Digest: fleet.Digest(), Reason: "the log was trimmed before it was exported",
+	})
 }
 
 // importCommand is weir log import.

@@ -52,15 +52,26 @@ type verdict struct {
 	// Digest is the state's, DecisionDigest that of all decisions in order.
 	Digest         string `json:"digest"`
 	DecisionDigest string `json:"decision_digest"`
+	// Base is the record of the stored snapshot that the folds began from, 0
+	// for none. Rootless is set when there is none though the first record is
+	// not the log's: the figures cover only what follows.
+	Base     uint64 `json:"base"`
+	Rootless bool   `json:"rootless"`
 	// Middle is the record of the snapshot that the last fold began from.
 	Middle uint64 `json:"middle"`
-	Params string `json:"params"`
-	Laws   uint32 `json:"laws"`
+	// Stored is the record at which a controller's stored state was compared,
+	// StoredDecisions how many of its decisions were; 0 without a store.
+	Stored          uint64 `json:"stored"`
+	StoredDecisions int    `json:"stored_decisions"`
+	Params          string `json:"params"`
+	Laws            uint32 `json:"laws"`
 	// Complete is set when the journal was closed by its writer; Dropped is
 	// what stood behind its last whole record.
 	Complete bool  `json:"complete"`
 	Dropped  int64 `json:"dropped_bytes"`
 	Verified bool  `json:"verified"`
+	// Fault says what differs, empty for nothing.
+	Fault string `json:"fault,omitempty"`
 }
 
 // Run folds and compares.
@@ -79,7 +90,7 @@ func (c *verifyCommand) Run(e *env) (err error) {
 	}
 	switch {
 	case !v.Verified:
-		return fmt.Errorf("%s: the folds differ", v.Source)
+		return fmt.Errorf("%s: %s", v.Source, v.Fault)
 	case v.Missing > 0:
 		return fmt.Errorf("%s: %d records are missing", v.Source, v.Missing)
 	}
@@ -92,6 +103,16 @@ type records struct {
 	closers closers
 	// each calls take with every entry in order.
 	each func(ctx context.Context, take func(events.Entry) error) (tail journalTail, err error)
+	// stored is what a controller's store says, nil without one.
+	stored *stored
+}
+
+// base returns the state before the first record.
+func (r *records) base() (*model.Fleet, error) {
+	if r.stored == nil || r.stored.snapshot == nil {
+		return model.NewFleet(), nil
+	}
+	return model.DecodeFleet(r.stored.snapshot)
 }
 
 // journalTail is how a source ends.
@@ -115,13 +136,17 @@ func (c *verifyCommand) source(e *env) (*records, error) {
 		return nil, err
 	}
 	info, err := l.Info(e.ctx)
+	if err == nil {
+		err = l.loadStored(c.Store, info.First)
+	}
 	if err != nil {
 		l.closers.close(&err)
 		return nil, err
 	}
-	return &records{name: "log of fleet " + l.fleet, closers: l.closers, each: func(ctx context.Context, take func(events.Entry) error) (journalTail, error) {
+	each := func(ctx context.Context, take func(events.Entry) error) (journalTail, error) {
 		return journalTail{fleet: l.fleet, complete: true}, eachOfLog(ctx, l, info, take)
-	}}, nil
+	}
+	return &records{name: "log of fleet " + l.fleet, closers: l.closers, each: each, stored: l.stored}, nil
 }
 
 func eachOfFile(ctx context.Context, path string, take func(events.Entry) error) (tail journalTail, err error) {
@@ -183,15 +208,18 @@ type fold struct {
 	// snapshotAt is how many records are folded when snapshot is taken.
 	snapshotAt uint64
 	snapshot   []byte
+	// stored is compared on the way, nil for nothing.
+	stored *comparison
 
 	records, first, last, missing uint64
+	anchored                      bool // the first record is a state
 	// all is over every decision, tail over those behind the snapshot.
 	decisions uint64
 	all, tail hash.Hash
 }
 
 func newFold(fleet *model.Fleet) *fold {
-	return &fold{fleet: fleet, from: fleet.Seq(), decoder: events.NewDecoder(), all: sha256.New(), tail: sha256.New()}
+	return &fold{fleet: fleet, from: fleet.Seq(), last: fleet.Seq(), decoder: events.NewDecoder(), all: sha256.New(), tail: sha256.New()}
 }
 
 // take folds an entry. A fold that finds its state impossible panics; here
@@ -205,12 +233,14 @@ func (f *fold) take(e events.Entry) (err error) {
 	if e.Seq <= f.from {
 		return nil
 	}
+	rec, _ := f.decoder.Record(e) // the fold counts what cannot be read
 	if f.records == 0 {
 		f.first = e.Seq
-	} else {
+		_, f.anchored = rec.Fact.(*model.Rebase)
+	}
+	if f.last > 0 {
 		f.missing += e.Seq - f.last - 1
 	}
-	rec, _ := f.decoder.Record(e) // the fold counts what cannot be read
 	f.fx.Reset()
 	f.fleet.Apply(rec, &f.fx)
 	f.records++
@@ -221,6 +251,9 @@ func (f *fold) take(e events.Entry) (err error) {
 		f.tail.Write(line)
 		f.decisions++
 	}
+	if f.stored != nil {
+		f.stored.take(f.fleet, f.fx.Decisions)
+	}
 	if f.records == f.snapshotAt {
 		f.snapshot = f.fleet.AppendBinary(nil)
 		f.tail.Reset()
@@ -230,31 +263,48 @@ func (f *fold) take(e events.Entry) (err error) {
 
 // verify folds three times.
 func verify(ctx context.Context, s *records) (*verdict, error) {
-	once := newFold(model.NewFleet())
-	end, err := s.each(ctx, once.take)
+	run := func(fleet *model.Fleet, snapshotAt uint64, compare *comparison) (*fold, journalTail, error) {
+		f := newFold(fleet)
+		f.snapshotAt, f.stored = snapshotAt, compare
+		end, err := s.each(ctx, f.take)
+		return f, end, err
+	}
+	base, err := s.base()
+	if err != nil {
+		return nil, fmt.Errorf("read the stored snapshot: %w", err)
+	}
+	compare := s.stored.compare()
+	once, end, err := run(base, 0, compare)
 	if err != nil {
 		return nil, err
 	}
-	again := newFold(model.NewFleet())
-	again.snapshotAt = (once.records + 1) / 2
-	if _, err := s.each(ctx, again.take); err != nil {
+	if base, err = s.base(); err != nil {
+		return nil, fmt.Errorf("read the stored snapshot: %w", err)
+	}
+	again, _, err := run(base, (once.records+1)/2, nil)
+	if err != nil {
 		return nil, err
 	}
 	v := once.verdict(s.name, end)
-	v.Verified = once.fleet.Digest() == again.fleet.Digest() && sum(once.all) == sum(again.all)
-	if again.snapshot == nil {
-		return v, nil // nothing to fold
+	if once.fleet.Digest() != again.fleet.Digest() || sum(once.all) != sum(again.all) {
+		v.Fault = "two folds of the same records differ"
 	}
-	middle, err := model.DecodeFleet(again.snapshot)
-	if err != nil {
-		return nil, fmt.Errorf("read the snapshot of the middle: %w", err)
+	if again.snapshot != nil {
+		middle, err := model.DecodeFleet(again.snapshot)
+		if err != nil {
+			return nil, fmt.Errorf("read the snapshot of the middle: %w", err)
+		}
+		rest, _, err := run(middle, 0, nil)
+		if err != nil {
+			return nil, err
+		}
+		v.Middle = rest.from
+		if rest.fleet.Digest() != once.fleet.Digest() || sum(rest.all) != sum(again.tail) {
+			v.Fault = fmt.Sprintf("the fold from a snapshot at record %d differs", v.Middle)
+		}
 	}
-	rest := newFold(middle)
-	if _, err := s.each(ctx, rest.take); err != nil {
-		return nil, err
-	}
-	v.Middle = rest.from
-	v.Verified = v.Verified && rest.fleet.Digest() == once.fleet.Digest() && sum(rest.all) == sum(again.tail)
+	compare.judge(v)
+	v.Verified = v.Fault == ""
 	return v, nil
 }
 
@@ -266,6 +316,7 @@ func (f *fold) verdict(source string, end journalTail) *verdict {
 	digest := f.fleet.Digest()
 	return &verdict{
 		Source: source, Fleet: end.fleet, Records: f.records, First: f.first, Last: f.last, Missing: f.missing,
+		Base: f.from, Rootless: f.from == 0 && f.first > 1 && !f.anchored,
 		Unreadable: counters.Unreadable, Unknown: counters.Unknown, Attempts: counters.Attempts, Decisions: f.decisions,
 		Digest: hex.EncodeToString(digest[:]), DecisionDigest: sum(f.all), Params: params.Params.Hash(), Laws: model.LawVersion,
 		Complete: end.complete, Dropped: end.dropped,
@@ -288,10 +339,21 @@ func (v *verdict) print(out io.Writer, asJSON bool) error {
 		}
 	}
 	fmt.Fprintf(w, "attempts\t%d\ndecisions\t%d\ndigest\t%s\n", v.Attempts, v.Decisions, v.Digest)
-	outcome := "verified: three folds, one from a snapshot at record %d, came to the same\n"
-	if !v.Verified {
-		outcome = "NOT verified: three folds, one from a snapshot at record %d, differ\n"
-	}
-	fmt.Fprintf(w, "\t\n"+outcome, v.Middle)
+	fmt.Fprintf(w, "\t\n%s\n", v.sentence())
 	return w.Flush()
+}
+
+// sentence is the outcome in words.
+func (v *verdict) sentence() string {
+	if !v.Verified {
+		return "NOT verified: " + v.Fault
+	}
+	text := fmt.Sprintf("verified: three folds, one from a snapshot at record %d, came to the same", v.Middle)
+	if v.Stored > 0 {
+		text += fmt.Sprintf("; so did the controller at record %d, in %d decisions", v.Stored, v.StoredDecisions)
+	}
+	if v.Rootless {
+		text += "; the state before the first record is not there, so they cover only what follows"
+	}
+	return text
 }
