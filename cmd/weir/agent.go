@@ -160,26 +160,21 @@ func (p *agentProcess) join(id string, set *metrics.Set) error {
 // says goodbye to the fleet.
 func (p *agentProcess) run() error {
 	go p.watch()
-	served := make(chan error, 1)
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
-	go func() { served <- serve(ctx, p.http, p.proxy, drain, p.log) }()
-	var err error
-	select {
-	case err = <-served:
-		cancel()
-	case <-ctx.Done():
-	}
+	served := make(chan error, 1)
+	go func() {
+		served <- serve(ctx, p.http, p.proxy, drain, p.log)
+		cancel() // also when it could not serve
+	}()
+	<-ctx.Done()
 	wait, done := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer done()
 	go p.giveUp(wait, done)
 	if left := p.client.Close(wait); left != nil {
 		p.log.Warn("stopped before everything was done", slog.Any("error", left))
 	}
-	if err == nil {
-		err = <-served
-	}
-	return err
+	return <-served
 }
 
 // giveUp ends the wait for the last reports when there is no bus to take them

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"weir/cmd/weir/config"
@@ -87,7 +86,7 @@ func findIncident(name string) (*incident.Incident, error) {
 	}
 	inc, err := read(name, incident.Parse)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, badInput(fmt.Errorf("incident %s: there is no such file, and built in are only %s", name, strings.Join(incident.List(), ", ")))
+		return nil, badInput(fmt.Errorf("incident %s: there is no such file and no such built-in incident; weir sim list shows them", name))
 	}
 	return inc, err
 }

@@ -289,6 +289,30 @@ func TestStopLetsCallsEnd(t *testing.T) {
 	}
 }
 
+// TestStopAtOnce stops processes while they start: nothing hangs, nothing fails.
+func TestStopAtOnce(t *testing.T) {
+	w := newTrouble(t)
+	c := start(t, w.dir, "controller")
+	c.said("msg=leading")
+	for range 5 {
+		p := start(t, w.dir, "agent", "--id", "hasty")
+		p.said("connected to nats")
+		if got := p.stop(); got.code != exitOK {
+			t.Errorf("exit code %d:\n%s", got.code, got.stderr)
+		}
+	}
+	if got := c.stop(); got.code != exitOK {
+		t.Errorf("exit code %d", got.code)
+	}
+	for range 3 {
+		c = start(t, w.dir, "controller")
+		c.said("caught up")
+		if got := c.stop(); got.code != exitOK {
+			t.Errorf("exit code %d:\n%s", got.code, got.stderr)
+		}
+	}
+}
+
 // running is how many calls the provider works on.
 func (f *fleet) running() int64 {
 	resp, err := http.Get("http://" + f.provider + "/emulator/books")
