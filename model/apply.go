@@ -316,8 +316,6 @@ func (f *Fleet) tell(m *member, fx *Effects) {
 	f.dirty.mark("agent/" + m.agent)
 }
 
-func (f *Fleet) setAlarm(at Nanos) { f.alarm = min(f.alarm, at) }
-
 // want puts a touched channel in line for a lease pass.
 func (f *Fleet) want(c *channel) {
 	f.dirty.mark("channel/" + c.name)

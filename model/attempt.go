@@ -110,6 +110,7 @@ func (f *Fleet) hold(c *channel, a *Attempt, why string, fx *Effects) {
 	if until <= f.now {
 		return
 	}
+	f.setAlarm(until)
 	for _, other := range f.channels {
 		if !concerns(c, a, other) || !other.holdUntil(until, f.par().PassEvery) {
 			continue
@@ -138,6 +139,9 @@ func sharesGroup(a, b *ChannelConfig) bool {
 // overloaded is trouble on the provider's side: the window hears it, at its
 // floor the breaker; the weight once per epoch.
 func (f *Fleet) overloaded(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
+	if vague(a) && !probe && c.breaker.noise(f.par(), f.now, sent) {
+		return // a few tenths of a percent fail on good days
+	}
 	if before, after, changed := c.weight.overloaded(f.par(), f.now, min(a.Epoch, c.window.Epoch)); changed {
 		f.decide(fx, Decision{Channel: c.name, Rule: RuleWeight, Before: int64(before), After: int64(after), Reason: fmt.Sprintf("overloaded under epoch %d", a.Epoch)})
 	}
@@ -149,6 +153,12 @@ func (f *Fleet) overloaded(c *channel, a *Attempt, sent Nanos, probe bool, fx *E
 		return
 	}
 	f.refuseWindow(c, a, sent, fx)
+}
+
+// vague reports whether a failure is a server error that names no cause: it
+// may be noise, where 503, 529 and refusals inside a 200 say "busy".
+func vague(a *Attempt) bool {
+	return a.Status >= 500 && a.Status != 503 && a.Status != 529
 }
 
 // refuseWindow gives a refusal to the window, or at its floor to the breaker.

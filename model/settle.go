@@ -19,14 +19,31 @@ func (f *Fleet) settle(fx *Effects) {
 	}
 }
 
+// grain is how exact a deadline is met: never early, and up to so much late. All
+// that fall into one grain are met together, since each time every agent is
+// looked at.
+const grain = 50 * Millisecond
+
+// due reports whether a deadline is to be met now.
+func (f *Fleet) due(at Nanos) bool { return at <= f.now-f.now%grain }
+
+// setAlarm asks for the deadlines to be looked at once at is due.
+func (f *Fleet) setAlarm(at Nanos) {
+	if at < forever-grain {
+		f.alarm = min(f.alarm, (at+grain-1)/grain*grain)
+	}
+}
+
 // deadlines looks at every deadline and sets the alarm to the next.
 func (f *Fleet) deadlines(fx *Effects) {
 	f.alarm = forever
-	if f.now < f.noRaise {
-		f.setAlarm(f.noRaise)
-	} else if f.noRaise > 0 {
+	switch {
+	case f.noRaise == 0:
+	case f.due(f.noRaise):
 		f.noRaise = 0
 		f.wantAll()
+	default:
+		f.setAlarm(f.noRaise)
 	}
 	for i := 0; i < len(f.members); i++ {
 		if f.memberDeadline(f.members[i], fx) {
@@ -45,13 +62,13 @@ func (f *Fleet) memberDeadline(m *member, fx *Effects) bool {
 	switch {
 	case m.forgotten:
 		drop := forget + keepForgotten
-		if f.now >= drop {
+		if f.due(drop) {
 			f.dropMember(m)
 			return true
 		}
 		f.setAlarm(drop)
 		return false
-	case f.now >= forget:
+	case f.due(forget):
 		if !m.left {
 			f.counters.Forgotten++
 			f.decide(fx, Decision{Agent: m.agent, Rule: RuleMember, Reason: fmt.Sprintf("silent for %s; its claims are dropped", f.now-m.heard)})
@@ -65,14 +82,15 @@ func (f *Fleet) memberDeadline(m *member, fx *Effects) bool {
 	case m.left || m.until == 0:
 	case m.away:
 		switch {
-		case m.ends > f.now:
-			f.setAlarm(m.ends)
-		case m.ends > 0:
+		case m.ends == 0:
+		case f.due(m.ends):
 			m.ends = 0
 			f.dirty.mark("agent/" + m.agent)
 			f.wantAll()
+		default:
+			f.setAlarm(m.ends)
 		}
-	case f.now >= m.until:
+	case f.due(m.until):
 		f.goneAway(m, fx)
 	default:
 		f.setAlarm(m.until)
@@ -122,10 +140,8 @@ func (f *Fleet) breakerDeadline(c *channel, fx *Effects) {
 	b := &c.breaker
 	switch b.State {
 	case BreakerOpen:
-		if b.Forced || f.now < b.Until {
-			if !b.Forced {
-				f.setAlarm(b.Until)
-			}
+		if b.Forced || !f.due(b.Until) {
+			f.setAlarm(b.Until)
 			return
 		}
 		b.State = BreakerHalfOpen
@@ -135,13 +151,13 @@ func (f *Fleet) breakerDeadline(c *channel, fx *Effects) {
 		f.want(c)
 	case BreakerHalfOpen:
 		switch held := max(c.hold, c.pause); {
-		case b.Probe.ID == 0 && f.now < held:
+		case b.Probe.ID == 0 && !f.due(held):
 			f.setAlarm(held)
 		case b.Probe.ID == 0 && held > c.passAt:
 			c.wants, c.urgent = true, true // no probe was leased because of the hold
 			f.want(c)
 		case b.Probe.ID == 0:
-		case f.now >= b.Probe.Deadline:
+		case f.due(b.Probe.Deadline):
 			f.failProbe(c, "no answer within "+f.par().ProbeWithin.String(), fx)
 		default:
 			f.setAlarm(b.Probe.Deadline)

@@ -199,7 +199,7 @@ func (w *world) holdDeadlines(before map[string]Nanos, fact Fact) {
 	}
 	for _, c := range w.f.channels {
 		p := &c.breaker.Probe
-		if p.ID != 0 && (c.breaker.State != BreakerHalfOpen || p.Deadline <= w.f.now || p.Deadline > w.f.now+w.f.par().ProbeWithin) {
+		if p.ID != 0 && (c.breaker.State != BreakerHalfOpen || w.f.due(p.Deadline) || p.Deadline > w.f.now+w.f.par().ProbeWithin) {
 			w.fail("channel %s is %s with a probe until %s at %s", c.name, c.breaker.State, p.Deadline-origin, w.f.now-origin)
 		}
 		if c.weight.Forced < 0 && c.weight.value(w.f.par(), w.f.now) <= 0 {
