@@ -36,6 +36,8 @@ const breakerSeconds = 60
 type breakerSecond struct {
 	Second   int64
 	OK, Fail uint32
+	// Vague counts server errors that may be noise; see breaker.noise.
+	Vague uint32
 }
 
 // probe is the lease of one attempt through a half-open breaker.
@@ -48,19 +50,50 @@ type probe struct {
 
 // outcome counts an attempt by its time of sending.
 func (b *breaker) outcome(sent Nanos, ok bool) {
-	sec := int64(sent / Second)
+	switch s := b.second(sent); {
+	case s == nil:
+	case ok:
+		s.OK++
+	default:
+		s.Fail++
+	}
+}
+
+// second returns the ring's entry for an instant, nil for one that is older
+// than the ring remembers.
+func (b *breaker) second(at Nanos) *breakerSecond {
+	sec := int64(at / Second)
 	s := &b.Seconds[((sec%breakerSeconds)+breakerSeconds)%breakerSeconds]
 	if s.Second > sec {
-		return // older than the ring remembers
+		return nil
 	}
 	if s.Second != sec {
 		*s = breakerSecond{Second: sec}
 	}
-	if ok {
-		s.OK++
-	} else {
-		s.Fail++
+	return s
+}
+
+// noiseShare is the share of server errors that mean nothing: providers show
+// some tenths of a percent on good days.
+const noiseShare PPM = 10_000
+
+// noise counts a server error that names no cause and reports whether it may
+// be noise: fewer than noiseShare of what was sent in the window of send times
+// surely failed so, by the lower bound errors − 2√errors.
+func (b *breaker) noise(p *Params, now, sent Nanos) bool {
+	if s := b.second(sent); s != nil {
+		s.Vague++
 	}
+	var vague, total int64
+	from := int64((now - 2*p.BreakerWindow) / Second)
+	for i := range b.Seconds {
+		if s := &b.Seconds[i]; s.Second > from {
+			vague += int64(s.Vague)
+			total += int64(s.Vague) + int64(s.OK)
+		}
+	}
+	sure := vague - int64(isqrt(uint64(4*vague)))
+	return sure <= 0 || sure*int64(One) < int64(noiseShare)*total
 }
 
 // ratio returns failures and outcomes sent within the window before now.

@@ -57,6 +57,7 @@ type channel struct {
 	// Not state: scratch of the pass, and whether it is in the fleet's line.
 	scratch       []int64
 	order         []int
+	ranks         []slotRank
 	queuedForPass bool
 }
 
@@ -196,6 +197,21 @@ func (c *channel) report(p *Params, now Nanos, agent string, seq uint64, r *Chan
 	c.observe(p)
 }
 
+// heard reports whether every agent present has acknowledged the last cut:
+// until then refusals tell of the window before it.
+func (c *channel) heard() bool {
+	if len(c.cuts) == 0 {
+		return true
+	}
+	rev := c.cuts[len(c.cuts)-1].Revision
+	for i := range c.leases {
+		if l := &c.leases[i]; !l.away && len(l.marks) > 0 && l.marks[0].rev < rev {
+			return false
+		}
+	}
+	return true
+}
+
 // observe takes from the sums whether the window is in use and drained, and
 // from latency whether it may grow.
 func (c *channel) observe(p *Params) {
@@ -204,7 +220,7 @@ func (c *channel) observe(p *Params) {
 	c.window.Used = c.inflight >= used || c.queued > 0 && c.inflight+c.queued >= slots
 	c.window.Calm = c.latency.calm(p, c.at)
 	c.window.hold(p, c.top())
-	if !c.window.Drained && c.inflight <= slots {
+	if !c.window.Drained && c.inflight <= slots && c.heard() {
 		c.window.Drained = true
 	}
 }

@@ -165,6 +165,7 @@ func (c *coder) channel(ch *channel) {
 	num(c, &l.Mean)
 	num(c, &l.Learned)
 	num(c, &l.Samples)
+	num(c, &l.Spread)
 	num(c, &l.Drift)
 	num(c, &l.DriftAt)
 	num(c, &l.SeriesWindow)
@@ -224,6 +225,7 @@ func (c *coder) breaker(b *breaker) {
 		num(c, &s.Second)
 		num(c, &s.OK)
 		num(c, &s.Fail)
+		num(c, &s.Vague)
 	})
 	for _, s := range seconds {
 		b.Seconds[((s.Second%breakerSeconds)+breakerSeconds)%breakerSeconds] = s

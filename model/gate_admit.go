@@ -142,6 +142,9 @@ func (g *Gate) room(now Nanos, c *gateChannel, r *gateRequest) gateBlock {
 			return gateBlock{cause, c, min(c.held.next(), c.grows(now)), false}
 		}
 	}
+	if c.pace.late(now, r) {
+		return gateBlock{causeLate, c, gateNever, true}
+	}
 	for _, p := range c.pools {
 		if wait := p.wait(now, g.lost, g.met, r.tokens); wait > 0 {
 			return gateBlock{causeBudget, c, gateLater(now, wait), false}
@@ -242,7 +245,11 @@ func (g *Gate) place(now Nanos, r *gateRequest) (bool, gateBlock) {
 		}
 	}
 	if sure && block.until >= r.deadline {
-		g.refuse(now, r, block, "it opens only after the deadline")
+		why := "it opens only after the deadline"
+		if block.cause == causeLate {
+			why = "a call takes longer than the deadline leaves"
+		}
+		g.refuse(now, r, block, why)
 		return true, block
 	}
 	return false, block

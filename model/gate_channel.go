@@ -11,7 +11,7 @@ const (
 	// gateLeastRefusal is the time within which a refusal comes, at least:
 	// an attempt older than that counts as accepted. gateMostRefusal bounds
 	// the estimate, since a gateway's timeout is no measure of it.
-	gateLeastRefusal = 250 * Millisecond
+	gateLeastRefusal = 50 * Millisecond
 	gateMostRefusal  = 5 * Second
 	// gateDouble is the time in which a share that was capped doubles.
 	gateDouble = Second
@@ -41,6 +41,9 @@ type gateChannel struct {
 	inflight    int64
 	held        gateHolds
 
+	// pace is how long good calls take, by the newest ones.
+	pace gatePace
+
 	// missed counts requests since the last report that would have used the
 	// channel and went elsewhere or nowhere; missedTokens is their size.
 	missed       uint32
@@ -51,6 +54,40 @@ type gateChannel struct {
 	wouldRefuse uint64
 	retries     uint64
 	attempts    [NumClasses]uint64
+}
+
+// gatePace is how long the good calls of a channel took: a running mean that
+// weighs the newest by an eighth.
+type gatePace struct {
+	took, at Nanos
+}
+
+// paceLasts is how long a pace is believed without a new call: then halved,
+// so that a channel that was slow once is tried again.
+const paceLasts = 30 * Second
+
+func (p *gatePace) add(now, took Nanos) {
+	if p.took == 0 {
+		p.took = took
+	}
+	p.took += (took - p.took) / 8
+	p.at = now
+}
+
+// expect returns how long a call is expected to take, 0 when unknown.
+func (p *gatePace) expect(now Nanos) Nanos {
+	return p.took >> min((now-p.at)/paceLasts, 62)
+}
+
+// late reports whether a call of r would hardly end in time: it is work for
+// nobody, and in an overload a queue would serve only such. That is when less
+// than a good call's time is left; and less than three times that for who has
+// spent most of its time waiting, since one in three calls takes longer than
+// the mean and one in twenty-five longer than three times that (log-normal,
+// spread 1).
+func (p *gatePace) late(now Nanos, r *gateRequest) bool {
+	need, left := p.expect(now), r.deadline-now
+	return left < need || left < 3*need && now-r.since > left
 }
 
 // gateTold is what the broadcasts said of a channel.

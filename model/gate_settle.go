@@ -98,6 +98,9 @@ func (g *Gate) settle(now Nanos, r *gateRequest, o *Outcome, backoff Nanos) {
 	c.unlink(r)
 	g.running--
 	c.attempts[o.Class]++
+	if o.Class == ClassOK {
+		c.pace.add(now, now-r.at.started)
+	}
 	spent := o.spent(c, r.tokens)
 	for _, p := range r.at.pools {
 		p.settle(r.tokens, spent)

@@ -126,7 +126,7 @@ func TestGateAccepted(t *testing.T) {
 		}
 		return n
 	}
-	now := 2*Second + 100*Millisecond
+	now := 2*Second + gateLeastRefusal/2
 	if got := accepted(now); got != 0 {
 		t.Errorf("%d accepted at once, want 0", got)
 	}
@@ -142,7 +142,7 @@ func TestGateAccepted(t *testing.T) {
 	g.Done(3*Second, ids[1], Outcome{Class: ClassOK})
 	var r Attempts
 	g.Report(3*Second, &r)
-	if got, want := r.Attempts[0].FirstToken, 100*Millisecond; got != want {
+	if got, want := r.Attempts[0].FirstToken, gateLeastRefusal/2; got != want {
 		t.Errorf("first token after %s, want %s", got, want)
 	}
 	l := gateLocal{refusal: gateLeastRefusal}

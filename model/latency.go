@@ -18,6 +18,8 @@ type latency struct {
 	// since the last cut.
 	Recent  PPM
 	Samples int64
+	// Spread is the mean distance of a sample from Recent.
+	Spread PPM
 	// Mean is the mean ratio over meanGain samples, which Drift follows;
 	// Learned how many it holds, at most meanGain.
 	Mean    PPM
@@ -49,12 +51,17 @@ const (
 	cellSamples = 12
 	// recentGain is the inverse weight of a new sample in Recent.
 	recentGain = 16
+	// spreadGain is the same for Spread.
+	spreadGain = 64
 	// meanGain is the inverse weight of a new sample in Mean: a baseline that
 	// falls at once and rises slowly must follow something nearly without
 	// noise, or it sinks to the noise's lower edge.
 	meanGain = 128
 	// driftPerMinute bounds how fast a baseline may rise.
 	driftPerMinute PPM = 2_000
+	// residualPerMinute is the same in the minute after a latency cut: the cut
+	// took away what load adds, so what is left is no matter of load.
+	residualPerMinute PPM = 100_000
 	// learnt is how many samples Mean must hold before anything is judged.
 	learnt = 64
 	// maxRatio bounds a single sample, so that one stuck call does not weigh
@@ -138,8 +145,9 @@ func (l *latency) sample(a *Attempt, now Nanos, fresh bool) {
 	if l.SeriesWindow > 0 && now < l.Wary {
 		l.Wary = now + wary // few calls at a time take long to tell; they are telling
 	}
-	gain := PPM(min(l.Samples, recentGain))
-	l.Recent += (r - l.Recent) / gain
+	off := max(r-l.Recent, l.Recent-r)
+	l.Spread += (off - l.Spread) / spreadGain
+	l.Recent += (r - l.Recent) / PPM(min(l.Samples, recentGain))
 	l.Learned = min(l.Learned+1, meanGain)
 	l.Mean += (r - l.Mean) / PPM(l.Learned)
 	l.drift(now)
@@ -149,11 +157,25 @@ func (l *latency) sample(a *Attempt, now Nanos, fresh bool) {
 func (l *latency) drift(now Nanos) {
 	// The first calls that end are the shortest: until many have, the
 	// baseline is simply their mean.
-	if l.Mean <= l.Drift || l.Learned < meanGain {
+	if l.Learned < meanGain {
 		l.Drift, l.DriftAt = l.Mean, now
 		return
 	}
-	room := PPM(mulDiv(int64(driftPerMinute), int64(now-l.DriftAt), int64(Minute)))
+	// A fall within the mean's own noise is none: followed, it would take the
+	// baseline to the noise's lower edge.
+	if edge := l.Mean + 2*noise(l.Spread, meanGain); edge <= l.Drift {
+		l.Drift, l.DriftAt = edge, now
+		return
+	}
+	if l.Mean <= l.Drift {
+		l.DriftAt = now
+		return
+	}
+	rate := driftPerMinute
+	if now < l.Wary {
+		rate = residualPerMinute
+	}
+	room := PPM(mulDiv(int64(rate), int64(now-l.DriftAt), int64(Minute)))
 	if room > 0 {
 		l.Drift += min(room, l.Mean-l.Drift)
 		l.DriftAt = now
@@ -181,13 +203,24 @@ func (l *latency) calm(p *Params, now Nanos) bool {
 	if !ok {
 		return now >= l.Wary
 	}
-	return ratio <= p.LatencyCalm
+	return ratio <= max(p.LatencyCalm, One+l.noise())
 }
 
-// high reports whether latency asks for a cut.
+// high reports whether latency asks for a cut: over the parameter and beyond
+// what noise does to a mean that is looked at a thousand times.
 func (l *latency) high(p *Params) (PPM, bool) {
 	ratio, ok := l.slowness(p)
-	return ratio, ok && ratio >= p.LatencyHigh
+	return ratio, ok && ratio >= max(p.LatencyHigh, One+6*l.noise())
+}
+
+// noise returns the standard deviation of Recent.
+func (l *latency) noise() PPM { return noise(l.Spread, max(min(l.Samples, recentGain), 1)) }
+
+// noise returns the standard deviation of an exponential mean of inverse
+// weight n over samples of that mean distance: a sample's own deviation is
+// 1.25 times the distance, the mean's that over √(2n − 1).
+func noise(spread PPM, n int64) PPM {
+	return spread * 5 / 4 * 1000 / PPM(isqrt(uint64(2*n-1)*1_000_000))
 }
 
 // cutMade starts a new measurement. before is the window that was cut, for

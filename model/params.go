@@ -15,7 +15,7 @@ type Params struct {
 	WindowFloor     Milli // least window; below it the breaker decides
 	WindowMax       Milli // largest window
 	SlowStartGain   Milli // growth per success before the first cut
-	CutShare        PPM   // what a cut keeps where nothing was measured
+	CutShare        PPM   // what an agent's own cut keeps until the controller speaks
 	PinFloor        PPM   // least share a measured cut keeps
 	Plateau         Nanos // time at the known limit before the climb
 	ClimbCube       Milli // climb in milli-slots per cubic second
@@ -136,7 +136,7 @@ func ParamSpecs() []ParamSpec {
 		{"window_floor", milli, 1_000, 100_000, 1_000, ScaleLog, "one slot: below it there is nothing to cut and the breaker decides", func(p *Params) *int64 { return (*int64)(&p.WindowFloor) }},
 		{"window_max", milli, 1_000, 1_000_000_000, 4_096_000, ScaleLog, "a bound against runaway growth where nothing refuses", func(p *Params) *int64 { return (*int64)(&p.WindowMax) }},
 		{"slow_start_gain", milli, 0, 4_000, 1_000, ScaleLinear, "RFC 5681 slow start: one per success", func(p *Params) *int64 { return (*int64)(&p.SlowStartGain) }},
-		{"cut_share", ppm, 300_000, 980_000, 700_000, ScaleLinear, "the usual cut; only where nothing was measured, since it costs 15 % of goodput", func(p *Params) *int64 { return (*int64)(&p.CutShare) }},
+		{"cut_share", ppm, 300_000, 980_000, 700_000, ScaleLinear, "an agent's own cut before the controller speaks; for the fleet it would cost 15 % of goodput", func(p *Params) *int64 { return (*int64)(&p.CutShare) }},
 		{"pin_floor", ppm, 100_000, 980_000, 400_000, ScaleLinear, "a measurement taken while reports are on their way reads low; no single one may take more than this", func(p *Params) *int64 { return (*int64)(&p.PinFloor) }},
 		{"plateau", ns, s / 2, 120 * s, 8 * s, ScaleLog, "8 s at the known limit: 0.7 % refused and a rise found in 6 s; 4 s gives 1.1 % and 4 s", func(p *Params) *int64 { return (*int64)(&p.Plateau) }},
 		{"climb_cube", milli, 1, 100_000, 400, ScaleLog, "CUBIC's 0.4 (RFC 9438), here in slots of the whole fleet", func(p *Params) *int64 { return (*int64)(&p.ClimbCube) }},

@@ -51,6 +51,9 @@ const (
 	latencyClimb   PPM = 30_000
 )
 
+// repeatedShare is what a cut soon after another keeps of what is in flight.
+const repeatedShare PPM = 900_000
+
 func newWindow(p *Params) window {
 	return window{Base: p.WindowStart, Slow: true, Calm: true, Drained: true}
 }
@@ -118,23 +121,19 @@ func (w *window) stale(epoch uint64) (string, bool) {
 // it. It returns the window before and after, and the reason.
 //
 // The first cut after a calm time goes to what is in flight, since a window
-// that crept up is over by little. When that was not enough, the next goes to
-// what was accepted.
+// that crept up is over by little. When that was not enough, each next one
+// takes a tenth more, but nothing of what the provider surely took.
 func (w *window) refused(p *Params, now Nanos, top Milli, inflight, accepted int64) (before, after Milli, reason string) {
 	before = w.value(p, top)
 	calm := w.Slow || now-w.CutAt >= p.Plateau
 	level := min(before, Milli(inflight)*1000)
 	var want Milli
-	switch {
-	case calm && inflight > 0:
+	if calm {
 		want = level
 		reason = fmt.Sprintf("refused with %d others in flight after a calm time; set to those", inflight)
-	case accepted > 0 && Milli(accepted)*1000 < level:
-		want = Milli(accepted) * 1000
-		reason = fmt.Sprintf("refused again with %d in flight; set to the %d the provider took", inflight, accepted)
-	default:
-		want = Milli(scale(int64(level), p.CutShare))
-		reason = fmt.Sprintf("refused with %d others in flight, nothing measured; cut to %d %%", inflight, p.CutShare/10_000)
+	} else {
+		want = max(Milli(scale(int64(level), repeatedShare)), min(Milli(accepted)*1000, level))
+		reason = fmt.Sprintf("refused again with %d others in flight; a tenth less, and no less than the %d it surely took", inflight, accepted)
 	}
 	least := Milli(scale(int64(before), p.PinFloor))
 	after = max(min(want, before-1000), least, p.WindowFloor)

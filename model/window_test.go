@@ -115,9 +115,9 @@ func TestWindowCutGoesWhereItWasMeasured(t *testing.T) {
 	}{
 		{"first of all: to what is in flight", true, 0, 36, 10, 36_000},
 		{"after a calm time: the same", false, p.Plateau, 36, 10, 36_000},
-		{"soon again: to what was accepted", false, Second, 36, 10, 10_000},
-		{"nothing measured: a share of what is in flight", false, Second, 36, 0, 25_200},
-		{"as many accepted as in flight: the share too", false, Second, 36, 36, 25_200},
+		{"soon again: a tenth less", false, Second, 36, 10, 32_400},
+		{"nothing accepted: the same", false, Second, 36, 0, 32_400},
+		{"as many accepted as in flight: to those", false, Second, 36, 36, 36_000},
 		{"more in flight than the window: at least one slot less", true, 0, 99, 10, 39_000},
 		{"nothing in flight: the least share", true, 0, 0, 0, 4_000},
 	} {
