@@ -2,6 +2,7 @@ package incident
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"weir/sim/strict"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 )
 
 // world is an incident that uses every key there is.
@@ -345,6 +347,91 @@ func TestCompressScalesTheScriptOnly(t *testing.T) {
 	}
 }
 
+// again writes an incident and reads it.
+func again(t *testing.T, inc *Incident) *Incident {
+	t.Helper()
+	var text strings.Builder
+	if err := Write(&text, inc); err != nil {
+		t.Fatal(err)
+	}
+	out, err := Parse("again", strings.NewReader(text.String()))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text.String())
+	}
+	return out
+}
+
+// TestWriteKeepsTheMeaning writes every built-in incident, and one that uses
+// every key, and reads them again.
+func TestWriteKeepsTheMeaning(t *testing.T) {
+	all := []*Incident{parseWorld(t)}
+	for _, name := range List() {
+		inc, err := Builtin(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, inc)
+	}
+	for _, inc := range all {
+		if d := cmp.Diff(inc, again(t, inc)); d != "" {
+			t.Errorf("%s (-read +written and read):\n%s", inc.Name, d)
+		}
+	}
+}
+
+// TestVariantsAreBuiltIn: a file that lists other numbers of agents is there
+// with each of them.
+func TestVariantsAreBuiltIn(t *testing.T) {
+	for _, n := range []int{8, 256} {
+		base, err := Builtin("row-steady")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Builtin(fmt.Sprintf("row-steady-%d", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(base.WithAgents(n), got); d != "" || got.Fleet.Agents != n {
+			t.Errorf("with %d agents (-want +got):\n%s", n, d)
+		}
+	}
+	for _, name := range []string{"row-steady-9", "row-steady-0", "row-steady--8", "row-steady-8-8", "ban-8", "../incident"} {
+		if inc, err := Builtin(name); err == nil {
+			t.Errorf("%s is %s", name, inc.Name)
+		}
+	}
+	if n := len(List()); n < 60 {
+		t.Errorf("%d built-in incidents with variants", n)
+	}
+}
+
+func TestShareOfAPause(t *testing.T) {
+	f := Fleet{Changes: []FleetChange{
+		{At: 10 * time.Second, For: 5 * time.Second, Over: 20 * time.Second, Kind: Pause},
+		{At: 20 * time.Second, For: 10 * time.Second, Kind: ControllerDown},
+		{At: 40 * time.Second, For: 5 * time.Second, Kind: Pause},
+	}}
+	for at, want := range map[time.Duration]int64{
+		0: PPM, 10 * time.Second: 0, 15*time.Second - 1: 0, 20 * time.Second: PPM / 4, 25 * time.Second: PPM / 2,
+		35 * time.Second: PPM, 40 * time.Second: 0, 45*time.Second - 1: 0, 45 * time.Second: PPM,
+	} {
+		if got := f.Share(at); got != want {
+			t.Errorf("share at %v: %d, want %d", at, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		at := time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "at"))
+		rank := rapid.Int64Range(0, PPM-1).Draw(t, "rank")
+		open := f.Opening(at, rank)
+		if open < at || f.Share(open) <= rank {
+			t.Fatalf("from %v with rank %d: %v, where the share is %d", at, rank, open, f.Share(open))
+		}
+		if early := at + (open-at)/2; early < open-time.Microsecond && f.Share(early) > rank && f.Share(at) <= rank && early < 40*time.Second {
+			t.Fatalf("from %v with rank %d: %v, though %v was open", at, rank, open, early)
+		}
+	})
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add(world)
 	f.Add("a: [b, {c: d}]")
@@ -353,6 +440,11 @@ func FuzzParse(f *testing.F) {
 		var faults *strict.ParseError
 		if (inc == nil) != (err != nil) || err != nil && !errors.As(err, &faults) {
 			t.Fatalf("incident %v, error %v", inc != nil, err)
+		}
+		if err == nil {
+			if d := cmp.Diff(inc, again(t, inc)); d != "" {
+				t.Fatalf("written and read again (-want +got):\n%s", d)
+			}
 		}
 	})
 }

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"weir/sim/strict"
+
+	"github.com/goccy/go-yaml/ast"
 )
 
 // maxDaily bounds a day's requests or tokens.

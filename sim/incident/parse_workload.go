@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"weir/sim/strict"
+
+	"github.com/goccy/go-yaml/ast"
 )
 
 func (r *reader) workload(n ast.Node, path string, duration time.Duration) Workload {

@@ -29,14 +29,24 @@ func (g *Generator) Answered(now int64, r Request, ok bool) {
 		s.step, s.restarts = r.Step+1, r.Restarts
 		g.ask(now, s)
 	case ok:
+		g.tasks.Done++
 		g.think(now, s)
 	case a.Steps > 1 && r.Restarts < a.Restarts:
+		g.tasks.Again++
 		s.restarts = r.Restarts + 1
 		g.ask(now+soonest, s)
 	default:
+		g.tasks.Lost++
 		g.think(now+soonest, s)
 	}
 }
+
+// Tasks count what became of closed users' tasks: done, begun again, and given
+// up. A call by itself is a task of one.
+type Tasks struct{ Done, Again, Lost int64 }
+
+// Tasks returns the counts since instant 0.
+func (g *Generator) Tasks() Tasks { return g.tasks }
 
 // think lets a user ask after a while.
 func (g *Generator) think(now int64, s stream) {

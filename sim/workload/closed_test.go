@@ -36,6 +36,9 @@ func TestTaskIsCallsOneAfterTheOther(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("calls (-want +got):\n%s", d)
 	}
+	if got, want := g.Tasks(), (Tasks{Done: 1, Again: 1, Lost: 1}); got != want {
+		t.Errorf("tasks: %+v, want %+v", got, want)
+	}
 }
 
 // TestTurnedAwayAtOnceDoesNotLoopInOneInstant: without a time to think a user

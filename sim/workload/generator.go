@@ -42,6 +42,7 @@ type Generator struct {
 	heap     []stream // by (at, workload, key)
 	walks    []*walk  // by workload, nil for one without
 	hosts    [][]int  // by workload, nil for all agents
+	tasks    Tasks
 	// begun is how many batches of a workload an agent that left had begun, so
 	// that one that comes back goes on counting.
 	begun map[[2]int]int64

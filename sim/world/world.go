@@ -110,6 +110,15 @@ func Run(c Config) (*Result, error) {
 
 // live is one run.
 func live(c Config) (*Result, error) {
+	w, err := begin(c)
+	if err != nil {
+		return nil, err
+	}
+	return w.play(), nil
+}
+
+// begin builds the world at instant 0.
+func begin(c Config) (*world, error) {
 	w := &world{
 		cfg: c, inc: c.Incident, seed: draw.Seed(c.Seed),
 		end: int64(c.Incident.Duration),
@@ -117,6 +126,11 @@ func live(c Config) (*Result, error) {
 	if err := w.build(); err != nil {
 		return nil, err
 	}
+	return w, nil
+}
+
+// play lives until the end.
+func (w *world) play() *Result {
 	for len(w.queue.heap) > 0 {
 		e := w.queue.pop()
 		if e.at > w.end {
@@ -128,7 +142,7 @@ func live(c Config) (*Result, error) {
 		w.handle(&e)
 	}
 	w.now = w.end
-	return w.result(), nil
+	return w.result()
 }
 
 func (w *world) at(at int64, k kind, a, b uint64) {
