@@ -11,6 +11,10 @@ import "fmt"
 // leader, standby and replay cannot differ; every revision is the sequence of
 // the record that caused it.
 func (f *Fleet) Apply(r Record, fx *Effects) {
+	if invariants {
+		before := f.claims()
+		defer func() { f.verify(r.Fact, before) }()
+	}
 	f.step(r)
 	f.counters.Records++
 	f.dirty.mark("head")

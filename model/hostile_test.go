@@ -259,6 +259,9 @@ func channelsOf(f *Fleet) []byte {
 // TestFleetIsBounded is invariant 10: agents, size classes, cuts and
 // unacknowledged grants.
 func TestFleetIsBounded(t *testing.T) {
+	if invariants {
+		t.Skip("after each of 65,000 records every agent is looked at")
+	}
 	f := NewFleet()
 	var fx Effects
 	seq := uint64(1)

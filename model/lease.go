@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // lease is one agent's part of a channel's window.
 //
@@ -338,7 +341,7 @@ func (c *channel) regrant(p *Params, slots []int64, rev uint64, tell func(agent 
 		}
 	}
 	slices.SortFunc(c.order, func(a, b int) int {
-		return compareInt(c.leases[a].offset, c.leases[b].offset)
+		return cmp.Compare(c.leases[a].offset, c.leases[b].offset)
 	})
 	var at int64 // where the next gap begins
 	next := 0    // of the leases that stay
@@ -417,46 +420,37 @@ func (c *channel) targets(p *Params, now Nanos, limit int64) []int64 {
 // It only chooses. The order does not change until there is room for those who
 // wait, so that nobody is passed over while calls end out of step with turns.
 func (c *channel) rotate(p *Params, now Nanos, s share, t []int64) {
-	rank := func(i int) (class int, turn uint64) {
+	c.ranks = c.ranks[:0]
+	for i := range c.leases {
 		l := &c.leases[i]
+		if l.demand() <= s.base {
+			continue
+		}
+		r := slotRank{class: 1, turn: l.turn, lease: i}
 		switch over := s.base < rotateBelow && now >= l.since+p.RotateEvery; {
 		case l.slots > s.base && !over:
-			return 0, l.turn
+			r.class = 0
 		case l.slots > s.base:
-			return 2, ^l.turn
+			r.class, r.turn = 2, ^l.turn
 		case l.claim(now) > s.base:
-			return 3, l.turn
+			r.class = 3
 		}
-		return 1, l.turn
+		c.ranks = append(c.ranks, r)
 	}
-	c.order = c.order[:0]
-	for i := range c.leases {
-		if c.leases[i].demand() > s.base {
-			c.order = append(c.order, i)
-		}
-	}
-	sortBy(c.order, func(a, b int) bool {
-		ca, ta := rank(a)
-		cb, tb := rank(b)
-		switch {
-		case ca != cb:
-			return ca < cb
-		case ta != tb:
-			return ta < tb
-		}
-		return a < b
-	})
-	for _, i := range c.order[:min(s.extra, int64(len(c.order)))] {
-		t[i]++
+	slices.SortFunc(c.ranks, slotRank.compare)
+	for _, r := range c.ranks[:min(s.extra, int64(len(c.ranks)))] {
+		t[r.lease]++
 	}
 }
 
-func compareInt(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+// slotRank is a lease's place in the line for a slot on top: by class, then
+// turn, then its place among the leases.
+type slotRank struct {
+	class int
+	turn  uint64
+	lease int
+}
+
+func (a slotRank) compare(b slotRank) int {
+	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.turn, b.turn), cmp.Compare(a.lease, b.lease))
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -238,7 +239,7 @@ func TestPassOffsetsAreApart(t *testing.T) {
 					spans = append(spans, span{l.offset, l.offset + l.slots})
 				}
 			}
-			slices.SortFunc(spans, func(a, b span) int { return compareInt(a.from, b.from) })
+			slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 			for i := 1; i < len(spans); i++ {
 				if spans[i].from < spans[i-1].to {
 					t.Fatalf("ranges overlap: %v", spans)

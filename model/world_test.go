@@ -771,8 +771,8 @@ func (w *world) settle() {
 		w.exchange(10 * Millisecond) // what rotated last is acknowledged
 	}
 	for _, c := range w.f.channels {
-		if c.breaker.State == BreakerMisconfigured {
-			continue // by a call from before; only an operator ends it
+		if c.breaker.State == BreakerMisconfigured || !c.window.Drained {
+			continue // by a call from before, which only an operator ends; or cut just now
 		}
 		var sum int64
 		for i := range c.leases {

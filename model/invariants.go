@@ -1,0 +1,44 @@
+package model
+
+import "fmt"
+
+// leaseOf names a lease in the whole fleet.
+type leaseOf struct{ channel, agent string }
+
+// claims returns the claims of every lease.
+func (f *Fleet) claims() map[leaseOf]int64 {
+	claims := map[leaseOf]int64{}
+	for _, c := range f.channels {
+		for i := range c.leases {
+			claims[leaseOf{c.name, c.leases[i].agent}] = c.leases[i].claim(f.now)
+		}
+	}
+	return claims
+}
+
+// verify panics when a record broke what must hold after every one: the state
+// is sound, and no grant raised a claim unless all claims are within the
+// limit. before are the claims before the record.
+func (f *Fleet) verify(fact Fact, before map[leaseOf]int64) {
+	if err := f.check(); err != nil {
+		panic(fmt.Sprintf("model: BUG: record %d: %v\n%s", f.seq, err, f.Describe()))
+	}
+	if _, ok := fact.(*Rebase); ok {
+		return // another state
+	}
+	for _, c := range f.channels {
+		var sum int64
+		raised := ""
+		for i := range c.leases {
+			l := &c.leases[i]
+			claim := l.claim(f.now)
+			sum += claim
+			if claim > before[leaseOf{c.name, l.agent}] && claim > l.inflight+l.held {
+				raised = l.agent
+			}
+		}
+		if limit := c.limit(f.par()); raised != "" && sum > limit {
+			panic(fmt.Sprintf("model: BUG: record %d: channel %s: the claim of %s rose and all are %d of %d\n%s", f.seq, c.name, raised, sum, limit, f.Describe()))
+		}
+	}
+}

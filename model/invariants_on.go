@@ -1,0 +1,6 @@
+//go:build invariants
+
+package model
+
+// invariants is set when Apply checks itself after every record.
+const invariants = true
