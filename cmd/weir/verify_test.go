@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,7 +50,7 @@ func newKeeper(t *testing.T, dir string, keep uint64) *keeper {
 		Config: &model.Config{Fleet: "test", Channels: []model.ChannelConfig{{Name: "main"}}},
 	})
 	must(err)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- k.loop.Run(ctx) }()
 	k.stop = func() {
@@ -59,7 +60,16 @@ func newKeeper(t *testing.T, dir string, keep uint64) *keeper {
 		nc.Close()
 		must(bus.Close())
 	}
-	return k
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		status, statusErr := k.loop.Status(ctx)
+		view, viewErr := k.loop.View(ctx)
+		if statusErr == nil && viewErr == nil && status.Leads && len(view.Channels) == 1 {
+			return k
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the controller does not lead: %+v, %v, %v", status, statusErr, viewErr)
+		}
+	}
 }
 
 // order gives n orders, each a record with a decision.
@@ -125,7 +135,7 @@ func TestVerifyTrimmedLog(t *testing.T) {
 		t.Errorf("exit code %d: %+v", got.code, w)
 	}
 	part := filepath.Join(t.TempDir(), "part.weir")
-	if got := weir(t, "", "log", "export", part, "--store", dir, "--fleet", "test", "--from", "40"); got.code != exitOK {
+	if got := weir(t, "", "log", "export", part, "--store", dir, "--fleet", "test", "--from", fmt.Sprint(v.First+3)); got.code != exitOK {
 		t.Fatal(got.stderr)
 	}
 	if w, got = verifyJSON(t, part); got.code != exitOK || !w.Verified || !w.Rootless {
