@@ -197,15 +197,18 @@ func (c *channel) report(p *Params, now Nanos, agent string, seq uint64, r *Chan
 	c.observe(p)
 }
 
-// heard reports whether every agent present has acknowledged the last cut:
-// until then refusals tell of the window before it.
-func (c *channel) heard() bool {
-	if len(c.cuts) == 0 {
+// heard reports whether every agent present that may use the channel has
+// acknowledged the last cut: until then refusals tell of the window before it.
+// Agents report at least every third of a lease; who has not spoken of it by
+// then does not keep the others waiting.
+func (c *channel) heard(p *Params) bool {
+	rev := c.cutRevision()
+	if c.at >= c.window.CutAt+p.LeaseDuration/3 {
 		return true
 	}
-	rev := c.cuts[len(c.cuts)-1].Revision
 	for i := range c.leases {
-		if l := &c.leases[i]; !l.away && len(l.marks) > 0 && l.marks[0].rev < rev {
+		l := &c.leases[i]
+		if !l.away && len(l.marks) > 0 && l.marks[0].rev < rev && l.claim(c.at) > 0 {
 			return false
 		}
 	}
@@ -220,7 +223,7 @@ func (c *channel) observe(p *Params) {
 	c.window.Used = c.inflight >= used || c.queued > 0 && c.inflight+c.queued >= slots
 	c.window.Calm = c.latency.calm(p, c.at)
 	c.window.hold(p, c.top())
-	if !c.window.Drained && c.inflight <= slots && c.heard() {
+	if !c.window.Drained && c.inflight <= slots && c.heard(p) {
 		c.window.Drained = true
 	}
 }

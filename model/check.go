@@ -42,7 +42,7 @@ func (f *Fleet) checkChannel(c *channel) error {
 	switch {
 	case c.window.Base <= 0 || c.window.Grown < 0:
 		return errors.New("window")
-	case l.Samples < 0 || l.Drift < 0 || l.Mean < 0 || l.Recent < 0 || l.Learned < 0 || len(l.Cells) > maxCells || !slices.IsSortedFunc(l.Cells, func(a, b latencyCell) int { return cmp.Compare(a.Key, b.Key) }):
+	case l.Samples < 0 || l.Drift < 0 || l.Mean < 0 || l.Spread < 0 || l.Recent < 0 || l.Learned < 0 || len(l.Cells) > maxCells || !slices.IsSortedFunc(l.Cells, func(a, b latencyCell) int { return cmp.Compare(a.Key, b.Key) }):
 		return errors.New("latency")
 	case w.Base < 0 || w.Base > One || w.Forced < -1 || w.Forced > One:
 		return errors.New("weight")
