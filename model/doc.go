@@ -23,6 +23,8 @@
 //	                 the window
 //	overloaded       the window, at its floor the breaker; the weight once per
 //	                 epoch; a hold if a wait is named
+//	                 (a server error that names no cause: nobody while such
+//	                 are under a percent of what was sent)
 //	transport        the breaker by its ratio; the weight once per 10 s
 //	quota_exhausted  the breaker opens at once until the reset
 //	auth             the breaker opens at once until an operator acts
