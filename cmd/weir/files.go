@@ -124,6 +124,9 @@ func readTraces(inc *incident.Incident, dir string) (map[string]workload.Trace, 
 			path = filepath.Join(dir, path)
 		}
 		t, err := read(path, workload.ReadTrace)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, badInput(fmt.Errorf("trace of incident %s: %w; --traces names its folder", inc.Name, err))
+		}
 		if err != nil {
 			return nil, err
 		}
