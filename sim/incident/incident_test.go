@@ -242,8 +242,7 @@ func TestFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = Parse("f", strings.NewReader(string(text)))
-			var faults *strict.ParseError
-			if !errors.As(err, &faults) {
+			if _, ok := errors.AsType[*strict.ParseError](err); !ok {
 				t.Fatalf("got %v, want a ParseError", err)
 			}
 			var want []string
@@ -276,8 +275,8 @@ func TestParseBoundsItsInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse("f", strings.NewReader(text))
-			var faults *strict.ParseError
-			if !errors.As(err, &faults) {
+			faults, ok := errors.AsType[*strict.ParseError](err)
+			if !ok {
 				t.Fatalf("got %v, want a ParseError", err)
 			}
 			if n := len(faults.Faults); n == 0 || n > strict.MaxFaults+1 {

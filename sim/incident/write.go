@@ -53,15 +53,10 @@ func (w *writer) list(key string, n int, entry func(int) string) {
 	}
 }
 
-// keys writes the entries of a block under an indent; first is put before the
-// first one.
-func (w *writer) keys(first, rest string, entries []string) {
-	for i, e := range entries {
-		if i == 0 {
-			w.line("%s%s", first, e)
-			continue
-		}
-		w.line("%s%s", rest, e)
+// keys writes the keys of a provider or workload.
+func (w *writer) keys(entries flow) {
+	for _, e := range entries {
+		w.line("    %s", e)
 	}
 }
 
@@ -92,7 +87,9 @@ func (c *FleetChange) flow() string {
 	m.span("for", c.For, 0)
 	m.add("kind", c.Kind)
 	m.span("over", c.Over, 0)
-	m.flag("drop", c.Drop)
+	if c.Drop {
+		m.add("drop", c.Drop)
+	}
 	if c.Kind == AgentCount {
 		m.add("count", c.Count)
 	}
@@ -197,12 +194,6 @@ func (m *flow) span(key string, v, byDefault time.Duration) {
 func (m *flow) ratio(key string, v, byDefault int64) {
 	if v != byDefault {
 		m.add(key, ratio(v))
-	}
-}
-
-func (m *flow) flag(key string, v bool) {
-	if v {
-		m.add(key, v)
 	}
 }
 

@@ -1,11 +1,14 @@
 package incident
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 func (w *writer) provider(p *Provider) {
 	w.line("  - name: %s", name(p.Name))
 	plain := newLaw()
-	w.keys("    ", "    ", p.Law.entries(&plain, 0, true))
+	w.keys(p.Law.entries(&plain, 0, true))
 	if len(p.Changes) == 0 {
 		return
 	}
@@ -16,7 +19,7 @@ func (w *writer) provider(p *Provider) {
 		var m flow
 		m.add("at", c.At)
 		m.span("over", c.Over, 0)
-		m.add("set", flow(c.To.entries(before, c.Moved, false)))
+		m.add("set", c.To.entries(before, c.Moved, false))
 		w.line("      - %s", m)
 		before = &c.To
 	}
@@ -32,7 +35,7 @@ type lawWriter struct {
 
 // entries returns the keys of a law that differ from those of another, or that
 // moved says are set.
-func (l *Law) entries(from *Law, moved uint64, first bool) []string {
+func (l *Law) entries(from *Law, moved uint64, first bool) flow {
 	w := &lawWriter{was: from.Numbers(), is: l.Numbers(), moved: moved, first: first, from: from, to: l}
 	var top flow
 	w.count(&top, "concurrency", 0)
@@ -180,12 +183,7 @@ func (w *lawWriter) special(top *flow) {
 
 // said reports whether the law before has the same special refusal.
 func (w *lawWriter) said(s SpecialRefusal) bool {
-	for _, x := range w.from.Special {
-		if x == s {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(w.from.Special, s)
 }
 
 func (w *lawWriter) ban(top *flow) {

@@ -3,6 +3,7 @@ package incident
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -25,7 +26,7 @@ func (w *writer) workload(l *Workload, duration time.Duration) {
 	m.count("max_tokens", l.MaxTokens, 0)
 	m.span("deadline", l.Deadline, 0)
 	m.add("client", l.Client.flow())
-	w.keys("    ", "    ", m)
+	w.keys(m)
 }
 
 func (a *Arrivals) flow() string {
@@ -58,14 +59,11 @@ func (x *Walk) flow() string {
 	m.add("swing", ratio(x.Swing))
 	m.add("every", x.Every)
 	if len(x.Jumps) > 0 {
-		jumps := ""
-		for i, j := range x.Jumps {
-			if i > 0 {
-				jumps += ", "
-			}
-			jumps += fmt.Sprintf("{at: %v, agent: %d, by: %d}", j.At, j.Agent, j.By)
+		var jumps []string
+		for _, j := range x.Jumps {
+			jumps = append(jumps, fmt.Sprintf("{at: %v, agent: %d, by: %d}", j.At, j.Agent, j.By))
 		}
-		m.add("jumps", "["+jumps+"]")
+		m.add("jumps", "["+strings.Join(jumps, ", ")+"]")
 	}
 	return m.String()
 }
