@@ -256,6 +256,7 @@ func (c *coder) lease(l *lease) {
 	num(c, &l.since)
 	c.flag(&l.away)
 	num(c, &l.until)
+	c.flag(&l.returned)
 }
 
 func (c *coder) bucket(b *bucket) {

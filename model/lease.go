@@ -40,6 +40,10 @@ type lease struct {
 	// since; until is when every call it can have in flight must have ended.
 	away  bool
 	until Nanos
+	// returned is set from when the agent is heard again, after until, to its
+	// first acknowledgement: what it reports meanwhile is what it could not
+	// send before, and tells of calls that have long ended.
+	returned bool
 }
 
 // leaseMark is a grant that may be in force at the agent.
@@ -123,6 +127,9 @@ func (l *lease) unsure() bool {
 
 // acknowledge takes the revision that the agent obeys.
 func (l *lease) acknowledge(rev uint64) {
+	if len(l.marks) > 0 && l.marks[0].rev <= rev {
+		l.returned = false
+	}
 	keep := 0
 	for i := range l.marks {
 		if l.marks[i].rev <= rev {
@@ -136,8 +143,11 @@ func (l *lease) acknowledge(rev uint64) {
 
 // claim returns the slots the agent must be assumed to use at now.
 func (l *lease) claim(now Nanos) int64 {
-	if l.away && now >= l.until {
+	switch {
+	case l.away && now >= l.until:
 		return l.slots
+	case l.returned:
+		return l.granted()
 	}
 	return max(l.granted(), l.inflight+l.held)
 }
@@ -185,7 +195,7 @@ func (l *lease) leave(rev uint64, callsEnd Nanos) {
 
 // back begins anew at the safe share: the agent was heard again.
 func (l *lease) back(now Nanos) {
-	if now >= l.until {
+	if l.returned = now >= l.until; l.returned {
 		l.marks = append(l.marks[:0], l.marks[len(l.marks)-1])
 	}
 	l.away, l.until = false, 0
