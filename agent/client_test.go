@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/VictoriaMetrics/metrics"
-
 	"weir/events"
 	"weir/events/memlog"
 	"weir/model"
+
+	"github.com/VictoriaMetrics/metrics"
 )
 
 // bench is a client on a bus in memory, with the test as its controller.
@@ -304,8 +304,7 @@ func TestClose(t *testing.T) {
 		closed := make(chan error)
 		go func() { closed <- b.client.Close(context.Background()) }()
 		synctest.Wait()
-		var refusal *RefusedError
-		if !errors.As(queued, &refusal) {
+		if _, ok := errors.AsType[*RefusedError](queued); !ok {
 			t.Errorf("what waited got %v", queued)
 		}
 		time.Sleep(5 * time.Second)

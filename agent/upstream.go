@@ -124,7 +124,7 @@ func (k *key) load() error {
 	if err != nil {
 		return fmt.Errorf("open key file: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	info, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("stat key file: %w", err)

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"weir/agent/dialect"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestTargetChecks(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/VictoriaMetrics/metrics"
-
 	"weir/model"
+
+	"github.com/VictoriaMetrics/metrics"
 )
 
 // exposeWithin bounds how long a scrape waits for the loop.

@@ -213,7 +213,7 @@ func (l *Loop) looked(ctx context.Context, k look) error {
 	l.looking.busy = false
 	if k.err != nil {
 		l.log.Warn("log cannot be looked at", slog.Any("error", k.err))
-		return nil
+		return nil //nolint:nilerr // the next look may succeed; it was said
 	}
 	l.reading.known = max(k.info.Last, l.position.Seq)
 	if kind := judge(k.position, k.sight); kind != faultNone {

@@ -5,9 +5,9 @@ import (
 	"math"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"weir/model"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestUsage(t *testing.T) {

@@ -32,6 +32,9 @@ func BenchmarkDecode(b *testing.B) {
 func BenchmarkEncodeJSON(b *testing.B) {
 	a := typical(100)
 	data, err := json.Marshal(a)
+	if err != nil {
+		b.Fatal(err)
+	}
 	for b.Loop() {
 		if _, err = json.Marshal(a); err != nil {
 			b.Fatal(err)

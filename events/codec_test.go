@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"weir/events"
 	"weir/model"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // outputs holds one value of every output as encode, decode and value.
@@ -80,7 +80,7 @@ func TestSamplesAreFull(t *testing.T) {
 
 // note records, for every field reached from v, whether it was ever not zero.
 func note(v reflect.Value, set map[string]bool) {
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // facts hold no other kinds
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
 			note(v.Elem(), set)
@@ -140,7 +140,7 @@ func TestEveryField(t *testing.T) {
 // set gives a field another legal value; false for a list of structs, whose
 // own fields are set one by one.
 func set(v reflect.Value) bool {
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // facts hold no other kinds
 	case reflect.String:
 		v.SetString("x")
 	case reflect.Bool:
@@ -234,8 +234,8 @@ func TestMalformed(t *testing.T) {
 
 func checkFault(t *testing.T, name string, err error, size int) {
 	t.Helper()
-	var fault *events.DecodeError
-	if !errors.As(err, &fault) {
+	fault, ok := errors.AsType[*events.DecodeError](err)
+	if !ok {
 		t.Errorf("%s: %v is no DecodeError", name, err)
 	} else if fault.Offset < 0 || fault.Offset > size || fault.Reason == "" {
 		t.Errorf("%s of %d bytes: %v", name, size, err)

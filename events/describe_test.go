@@ -3,6 +3,7 @@ package events_test
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"weir/events"
 	"weir/model"
@@ -50,7 +51,7 @@ func TestDescribeHostile(t *testing.T) {
 		&model.Lead{Controller: evil, Version: evil},
 	} {
 		line := events.Describe(model.Record{Fact: f})
-		if strings.ContainsAny(line, "\x1b\n\u202e\xff") || len(line) > 3000 {
+		if !utf8.ValidString(line) || strings.ContainsAny(line, "\x1b\n\u202e") || len(line) > 3000 {
 			t.Errorf("%s: %d bytes: %s", f.Kind(), len(line), line)
 		}
 	}

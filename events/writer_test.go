@@ -7,9 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"pgregory.net/rapid"
-
 	"weir/events"
+
+	"pgregory.net/rapid"
 )
 
 var errLost = errors.New("lost")

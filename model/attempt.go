@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // quotaProbe is how long a channel whose quota is spent stays closed when the
 // provider did not say when it is whole again. A probe costs one refused
@@ -126,14 +129,7 @@ func concerns(c *channel, a *Attempt, other *channel) bool {
 }
 
 func sharesGroup(a, b *ChannelConfig) bool {
-	for _, g := range a.Groups {
-		for _, h := range b.Groups {
-			if g == h {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.Groups, func(g string) bool { return slices.Contains(b.Groups, g) })
 }
 
 // overloaded is trouble on the provider's side: the window hears it, at its

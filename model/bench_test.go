@@ -12,7 +12,6 @@ type benchFleet struct {
 	fx      Effects
 	now     Nanos
 	reports []*Attempts
-	acks    map[string]uint64
 }
 
 func newBenchFleet(tb testing.TB, n, attempts int) *benchFleet {

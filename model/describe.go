@@ -86,10 +86,18 @@ func (d *describer) counters(c *Counters) {
 		what string
 		n    uint64
 	}{
-		{"repeated", c.Repeated}, {"lost", c.Lost}, {"unreadable", c.Unreadable}, {"unknown", c.Unknown},
-		{"unknown channel", c.UnknownChannel}, {"duplicate agents", c.DuplicateAgents},
-		{"too many agents", c.TooManyAgents}, {"stale term", c.StaleTerm}, {"stale refusals", c.StaleRefusals},
-		{"forgotten", c.Forgotten}, {"rebases", c.Rebases}, {"bad rebases", c.BadRebases},
+		{"repeated", c.Repeated},
+		{"lost", c.Lost},
+		{"unreadable", c.Unreadable},
+		{"unknown", c.Unknown},
+		{"unknown channel", c.UnknownChannel},
+		{"duplicate agents", c.DuplicateAgents},
+		{"too many agents", c.TooManyAgents},
+		{"stale term", c.StaleTerm},
+		{"stale refusals", c.StaleRefusals},
+		{"forgotten", c.Forgotten},
+		{"rebases", c.Rebases},
+		{"bad rebases", c.BadRebases},
 	} {
 		if n.n > 0 {
 			fmt.Fprintf(&d.b, ", %d %s", n.n, n.what)

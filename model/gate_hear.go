@@ -104,10 +104,10 @@ func (g *Gate) resort(now Nanos, r *gateRequest) {
 	if g.byRoute[r.route.name] == r.route {
 		r.tiers = r.route.fits(r.capability)
 	}
-	switch {
-	case r.state == gateRunning:
+	switch r.state {
+	case gateRunning:
 		return
-	case r.state == gateQueued:
+	case gateQueued:
 		g.timers.drop(r)
 		r.state = gateFree
 		if r.tiers == 0 {
@@ -118,6 +118,7 @@ func (g *Gate) resort(now Nanos, r *gateRequest) {
 			r.level++
 		}
 		g.enqueue(now, r)
+	case gateFree, gateParked, gateAnswered:
 	}
 	if r.tiers == 0 {
 		g.refuse(now, r, gateBlock{cause: causeGone, until: gateNever}, "the route is no longer configured")

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -386,10 +387,7 @@ func (m *gateMachine) unchanged(t *rapid.T, what string, f func(*Gate)) {
 func (m *gateMachine) stale(t *rapid.T) {
 	kind := rapid.IntRange(0, 5).Draw(t, "kind")
 	saved := m.seq
-	granted := map[string]PoolGrant{}
-	for k, v := range m.granted {
-		granted[k] = v
-	}
+	granted := maps.Clone(m.granted)
 	l, s := m.newLease(t), m.newLimits(t)
 	m.seq, m.granted = saved, granted
 	switch kind {

@@ -32,7 +32,6 @@ type gatePlay struct {
 	out     strings.Builder
 	g       *Gate
 	now     Nanos
-	seq     uint64
 	permits map[uint64]uint64 // by request
 	tickets map[uint64]Ticket
 	names   map[Ticket]uint64
@@ -220,7 +219,7 @@ func (p *gatePlay) limits() *LimitSet {
 		if w.args["mode"] == "observe" {
 			c.Mode = ModeObserve
 		}
-		for _, s := range strings.Split(w.args["cuts"], ",") {
+		for s := range strings.SplitSeq(w.args["cuts"], ",") {
 			var cut Cut
 			if n, _ := fmt.Sscanf(s, "%d:%d/%d", &cut.Revision, &cut.Num, &cut.Den); n == 3 {
 				c.Cuts = append(c.Cuts, cut)
@@ -429,7 +428,7 @@ func gateRouteOf(t *testing.T, w gateWords) RouteConfig {
 	if s := w.args["other"]; s != "" && s != "never" {
 		r.DegradeOther = gateSpanOf(t, s)
 	}
-	for _, s := range strings.Split(w.args["tiers"], "/") {
+	for s := range strings.SplitSeq(w.args["tiers"], "/") {
 		var tier TierConfig
 		if rule, ok := strings.CutPrefix(s, "rule:"); ok {
 			r.Tiers = append(r.Tiers, TierConfig{Rule: rule})
@@ -438,7 +437,7 @@ func gateRouteOf(t *testing.T, w gateWords) RouteConfig {
 		if capability, rest, ok := strings.Cut(s, "@"); ok {
 			tier.Capability, s = capability, rest
 		}
-		for _, c := range strings.Split(s, ",") {
+		for c := range strings.SplitSeq(s, ",") {
 			name, weight, ok := strings.Cut(c, ":")
 			wc := WeightedChannel{Channel: name, Weight: 1}
 			if ok {

@@ -314,7 +314,7 @@ func (g *Gate) reportChannel(now Nanos, c *gateChannel, full bool, r *Attempts) 
 		Applied:       c.grant.applied,
 		WouldRefuse:   c.wouldRefuse,
 	}
-	if c.pending < 0 && n == c.reported && !(full && c.cfg != nil) {
+	if c.pending < 0 && n == c.reported && (!full || c.cfg == nil) {
 		return
 	}
 	c.reported = n

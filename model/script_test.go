@@ -346,7 +346,7 @@ func (s *script) source(agent string, o opts) Source {
 // report folds one report of an agent.
 func (s *script) report(agent string, words []string) {
 	r := &Attempts{}
-	var all opts = opts{}
+	all := opts{}
 	for _, part := range split(words) {
 		for _, w := range part {
 			if strings.HasPrefix(w, "@") {
@@ -414,7 +414,7 @@ func (s *script) part(agent string, r *Attempts, words []string) {
 		if many {
 			n, _ = strconv.Atoi(times)
 		}
-		var of opts = opts{}
+		of := opts{}
 		if isAttempt {
 			of = options(strings.Split(inner, ","))
 		}

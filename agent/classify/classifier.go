@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"weir/model"
@@ -41,7 +42,7 @@ func New(tables ...Table) (*Classifier, error) {
 	c := &Classifier{}
 	l := loader{names: map[string]string{}}
 	sum := sha256.New()
-	for _, t := range append(tables[:len(tables):len(tables)], files...) {
+	for _, t := range append(slices.Clip(tables), files...) {
 		c.tables = append(c.tables, l.load(t.Name, t.Data))
 		sum.Write(t.Data) // a hash never fails
 	}

@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"weir/model"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func hint(d model.Dimension, limit, remaining int64, reset model.Nanos) model.LimitHint {
@@ -27,8 +27,10 @@ func TestHeaderLimits(t *testing.T) {
 		"of a family": {http.Header{
 			"Anthropic-Ratelimit-Input-Tokens-Limit": {"80000"}, "Anthropic-Ratelimit-Input-Tokens-Remaining": {"0"}, "Anthropic-Ratelimit-Input-Tokens-Reset": {"2026-01-01T12:01:28Z"},
 		}, []model.LimitHint{hint(model.DimTokens, 80000, 0, 88*s)}},
-		"windows": {http.Header{"X-Ratelimit-Limit-Minute": {"9"}, "X-Ratelimit-Limit-Day": {"99"}},
-			[]model.LimitHint{hint(model.DimRequests, 9, -1, -1), hint(model.DimDay, 99, -1, -1)}},
+		"windows": {
+			http.Header{"X-Ratelimit-Limit-Minute": {"9"}, "X-Ratelimit-Limit-Day": {"99"}},
+			[]model.LimitHint{hint(model.DimRequests, 9, -1, -1), hint(model.DimDay, 99, -1, -1)},
+		},
 		"structured":   {http.Header{"Ratelimit": {`"api";r=0;t=55`}, "Ratelimit-Policy": {`"fixed window";"api";q=500;w=300`}}, []model.LimitHint{hint(model.DimRequests, 500, 0, 55*s)}},
 		"older draft":  {http.Header{"Ratelimit": {"limit=10, remaining=2, reset=7"}}, []model.LimitHint{hint(model.DimRequests, 10, 2, 7*s)}},
 		"nonsense":     {http.Header{"X-Ratelimit-Limit": {"many"}, "X-Ratelimit-Remaining": {"-3"}, "X-Ratelimit-Reset": {""}}, nil},

@@ -187,19 +187,19 @@ func (s *Stream) firstLine(p []byte) []byte {
 
 // nextLine takes bytes up to the end of a line.
 func (s *Stream) nextLine(p []byte) []byte {
-	at := bytes.IndexByte(p, '\n')
-	if at < 0 {
+	line, rest, ended := bytes.Cut(p, []byte{'\n'})
+	if !ended {
 		s.line.add(p)
 		return nil
 	}
 	if len(s.line.head) == 0 {
-		s.takeLine(p[:at], nil)
+		s.takeLine(line, nil)
 	} else {
-		s.line.add(p[:at])
+		s.line.add(line)
 		s.takeLine(s.line.head, &s.line)
 		s.line.reset()
 	}
-	return p[at+1:]
+	return rest
 }
 
 // takeLine takes one line; rest has its tail if it is too long.

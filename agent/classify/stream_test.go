@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"weir/model"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func feed(s *Stream, text string) { _, _ = s.Write([]byte(text)) }

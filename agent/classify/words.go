@@ -140,7 +140,7 @@ func newWordText(text []byte) wordText {
 		n := startBit(b)
 		w.starts[n/64] |= 1 << (n % 64)
 	}
-	for i := 0; i < len(text); i++ {
+	for i := range len(text) {
 		switch c := text[i]; {
 		case c == ' ' && i+3 < len(text):
 			set(text[i+1 : i+3])

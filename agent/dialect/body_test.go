@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"weir/model"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestParseBody(t *testing.T) {

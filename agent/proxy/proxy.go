@@ -5,17 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/VictoriaMetrics/metrics"
-
 	"weir/agent"
 	"weir/agent/dialect"
 	"weir/model"
+
+	"github.com/VictoriaMetrics/metrics"
 )
 
 // readTimeout bounds the reading of a request's body, writeStall one write to
@@ -138,9 +139,7 @@ func (p *Proxy) call(w http.ResponseWriter, r *http.Request) {
 	}
 	defer resp.Body.Close()
 	h := w.Header()
-	for name, values := range resp.Header {
-		h[name] = values
-	}
+	maps.Copy(h, resp.Header)
 	if resp.ContentLength >= 0 {
 		h.Set("Content-Length", strconv.FormatInt(resp.ContentLength, 10))
 	}

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"weir/model"
+
+	"pgregory.net/rapid"
 )
 
 // TestRandomAnswers lets a provider say anything, cut anywhere, and holds what

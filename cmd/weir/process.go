@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,8 +25,8 @@ func (c *closers) add(f func() error) { *c = append(*c, f) }
 
 // close ends every part and joins what went wrong to err.
 func (c closers) close(err *error) {
-	for i := len(c) - 1; i >= 0; i-- {
-		*err = errors.Join(*err, c[i]())
+	for _, stop := range slices.Backward(c) {
+		*err = errors.Join(*err, stop())
 	}
 }
 

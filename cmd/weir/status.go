@@ -63,7 +63,7 @@ func (s *fleetStatus) print(out io.Writer) error {
 		Params                 string
 		Faults                 []struct{ Kind, Text string } `json:"log_faults"`
 	}
-	if err := json.Unmarshal(s.Controller, &c); err != nil {
+	if err := json.Unmarshal(s.Controller, &c); err != nil { //nolint:musttag // the names differ in case only
 		return fmt.Errorf("read status: %w", err)
 	}
 	leads := "leads"

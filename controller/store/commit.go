@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -92,12 +93,12 @@ func (s *Store) dropSnapshots(b *pebble.Batch, seq uint64) error {
 		return err
 	}
 	keep := keepSnapshots - 1
-	for i := len(old) - 1; i >= 0; i-- {
-		if old[i] >= seq {
+	for _, at := range slices.Backward(old) {
+		if at >= seq {
 			continue
 		}
 		if keep--; keep < 0 {
-			err = errors.Join(err, b.Delete(snapshotKey(old[i]), nil))
+			err = errors.Join(err, b.Delete(snapshotKey(at), nil))
 		}
 	}
 	return err

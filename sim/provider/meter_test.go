@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"weir/sim/incident"
+
+	"pgregory.net/rapid"
 )
 
 func rate(kind incident.WindowKind, limit, burst int64) incident.Rate {

@@ -115,16 +115,17 @@ func (p *Provider) refuse(now int64, reason incident.Reason, wait int64, c cost)
 		p.engine.turn(now)
 	}
 	r := say(&law, reason)
-	switch {
-	case law.Hint == incident.HintFixed:
+	switch law.Hint {
+	case incident.HintFixed:
 		r.RetryAfter = law.HintFor
-	case law.Hint == incident.HintExact:
+	case incident.HintExact:
 		if reason == incident.ReasonConcurrency {
 			wait = p.engine.nextEnd() - now
 		}
 		if wait < day*366 {
 			r.RetryAfter = time.Duration(wait)
 		}
+	case incident.HintNone:
 	}
 	if law.Headers {
 		r.Headers = p.limits.headers(now)

@@ -117,8 +117,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := read("f", tt.text)
-			var faults *strict.ParseError
-			if !errors.As(err, &faults) {
+			if _, ok := errors.AsType[*strict.ParseError](err); !ok {
 				t.Fatalf("got %v, want a ParseError", err)
 			}
 			var got []string

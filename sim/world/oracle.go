@@ -44,12 +44,10 @@ func (d *oracleDoor) accepted(uint32) {}
 
 func (d *oracleDoor) settled(i, _ uint32, o model.Outcome) {
 	w := d.o.w
-	switch {
-	case o.Class == model.ClassOK:
+	if o.Class == model.ClassOK {
 		w.succeed(i)
-	default:
-		// What noise broke is simply sent again.
-		d.o.push(i)
+	} else {
+		d.o.push(i) // what noise broke is simply sent again
 	}
 	d.o.dispatch()
 }

@@ -87,34 +87,56 @@ func policies() []policy {
 func peers() []policy {
 	about := func(name, about string) PolicyInfo { return PolicyInfo{Name: name, About: about} }
 	return []policy{
-		{PolicyInfo: about("openai-sdk", "the client library's two retries with backoff, no limit"),
-			peer: func(s *site) (peer.Limiter, peer.Retrier) { return peer.Open{}, peer.NewSDK(s.dice("retry")) }},
-		{PolicyInfo: about("static-split", "each process an equal share of the told limits"),
-			peer: func(s *site) (peer.Limiter, peer.Retrier) { return s.split(), nil }},
-		{PolicyInfo: about("netflix-aimd", "Netflix concurrency-limits: AIMD on refusals and timeouts, per process"),
-			peer: func(*site) (peer.Limiter, peer.Retrier) { return peer.NewAIMD(), nil }},
-		{PolicyInfo: about("netflix-gradient2", "Netflix concurrency-limits: gradient of latency, per process"),
-			peer: func(*site) (peer.Limiter, peer.Retrier) { return peer.NewGradient2(), nil }},
-		{PolicyInfo: about("aws-adaptive", "AWS SDK adaptive mode: CUBIC send rate and retry quota, per process"),
+		{
+			PolicyInfo: about("openai-sdk", "the client library's two retries with backoff, no limit"),
+			peer:       func(s *site) (peer.Limiter, peer.Retrier) { return peer.Open{}, peer.NewSDK(s.dice("retry")) },
+		},
+		{
+			PolicyInfo: about("static-split", "each process an equal share of the told limits"),
+			peer:       func(s *site) (peer.Limiter, peer.Retrier) { return s.split(), nil },
+		},
+		{
+			PolicyInfo: about("netflix-aimd", "Netflix concurrency-limits: AIMD on refusals and timeouts, per process"),
+			peer:       func(*site) (peer.Limiter, peer.Retrier) { return peer.NewAIMD(), nil },
+		},
+		{
+			PolicyInfo: about("netflix-gradient2", "Netflix concurrency-limits: gradient of latency, per process"),
+			peer:       func(*site) (peer.Limiter, peer.Retrier) { return peer.NewGradient2(), nil },
+		},
+		{
+			PolicyInfo: about("aws-adaptive", "AWS SDK adaptive mode: CUBIC send rate and retry quota, per process"),
 			peer: func(s *site) (peer.Limiter, peer.Retrier) {
 				l := peer.NewAWS(s.d.a.w.now, s.dice("retry"))
 				return l, l
-			}},
-		{PolicyInfo: about("google-throttle", "SRE book adaptive throttling, K = 2 over two minutes, per process"),
-			peer: func(s *site) (peer.Limiter, peer.Retrier) { return peer.NewThrottle(s.dice("throttle")), nil }},
-		{PolicyInfo: about("litellm-cooldown", "LiteLLM router: cooldown per deployment, two retries, fallback to the next tier"), spread: true,
+			},
+		},
+		{
+			PolicyInfo: about("google-throttle", "SRE book adaptive throttling, K = 2 over two minutes, per process"),
+			peer:       func(s *site) (peer.Limiter, peer.Retrier) { return peer.NewThrottle(s.dice("throttle")), nil },
+		},
+		{
+			PolicyInfo: about("litellm-cooldown", "LiteLLM router: cooldown per deployment, two retries, fallback to the next tier"), spread: true,
 			peer: func(s *site) (peer.Limiter, peer.Retrier) {
 				l := peer.NewCooldown(s.single(), s.dice("retry"))
 				return l, l
-			}},
-		{PolicyInfo: about("nemo-aimd", "NeMo Data Designer: AIMD with a ceiling and a cooldown, per process"),
-			peer: func(s *site) (peer.Limiter, peer.Retrier) { return peer.NewNeMo(s.parallel()), nil }},
-		{PolicyInfo: about("process-breaker", "sony/gobreaker with its defaults, per process"),
-			peer: func(*site) (peer.Limiter, peer.Retrier) { return peer.NewBreaker(), nil }},
-		{PolicyInfo: about("plain-aimd", "a window per process: +1 per success, x0.7 per refusal"),
-			peer: func(*site) (peer.Limiter, peer.Retrier) { return peer.NewPlain(), nil }},
-		{PolicyInfo: about("incident-remedy", "what the 2064 incident's operators did: a window of 5 to 30 per process, halved per refusal"),
-			peer: func(*site) (peer.Limiter, peer.Retrier) { return peer.NewRemedy(), nil }},
+			},
+		},
+		{
+			PolicyInfo: about("nemo-aimd", "NeMo Data Designer: AIMD with a ceiling and a cooldown, per process"),
+			peer:       func(s *site) (peer.Limiter, peer.Retrier) { return peer.NewNeMo(s.parallel()), nil },
+		},
+		{
+			PolicyInfo: about("process-breaker", "sony/gobreaker with its defaults, per process"),
+			peer:       func(*site) (peer.Limiter, peer.Retrier) { return peer.NewBreaker(), nil },
+		},
+		{
+			PolicyInfo: about("plain-aimd", "a window per process: +1 per success, x0.7 per refusal"),
+			peer:       func(*site) (peer.Limiter, peer.Retrier) { return peer.NewPlain(), nil },
+		},
+		{
+			PolicyInfo: about("incident-remedy", "what the 2064 incident's operators did: a window of 5 to 30 per process, halved per refusal"),
+			peer:       func(*site) (peer.Limiter, peer.Retrier) { return peer.NewRemedy(), nil },
+		},
 	}
 }
 

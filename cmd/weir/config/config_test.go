@@ -177,8 +177,7 @@ func TestFaults(t *testing.T) {
 			default:
 				_, err = config.Parse("f", strings.NewReader(string(text)), winter())
 			}
-			var faults *strict.ParseError
-			if !errors.As(err, &faults) {
+			if _, ok := errors.AsType[*strict.ParseError](err); !ok {
 				t.Fatalf("got %v, want a ParseError", err)
 			}
 			var want []string

@@ -54,11 +54,11 @@ func decision(d *controller.Decision, began time.Time) report.Decision {
 	}
 	show := "%.0f → %.0f"
 	before, after := float64(d.Before), float64(d.After)
-	switch rule := model.Rule(d.Rule); {
-	case rule == model.RuleWeight:
+	switch model.Rule(d.Rule) { //nolint:exhaustive // the others change no number
+	case model.RuleWeight:
 		show = "%.2f → %.2f"
 		before, after = before/float64(model.One), after/float64(model.One)
-	case rule == model.RuleWindowCut || rule == model.RuleLatencyCut:
+	case model.RuleWindowCut, model.RuleLatencyCut:
 		show = "%.1f → %.1f"
 		before, after = before/1000, after/1000
 	}

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"weir/cmd/weir/load"
 	"weir/cmd/weir/report"
 	"weir/controller"
@@ -22,6 +20,8 @@ import (
 	"weir/model"
 	"weir/sim/incident"
 	"weir/sim/provider"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestDemo plays the whole demo and holds it to what it promises.
@@ -85,7 +85,7 @@ func checkJournal(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	j, err := journal.NewReader(f)
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func startProvider(inc *incident.Incident, seed uint64) (*service, error) {
 
 func (s *service) close() error {
 	err := s.stop(context.Background())
-	s.Server.Close()
+	s.Close()
 	return err
 }
 

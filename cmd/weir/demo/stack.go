@@ -9,11 +9,9 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
-
-	"github.com/VictoriaMetrics/metrics"
-	"github.com/nats-io/nats.go"
 
 	"weir/agent"
 	"weir/agent/proxy"
@@ -22,6 +20,9 @@ import (
 	"weir/controller/web"
 	"weir/events/natslog"
 	"weir/model"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/nats-io/nats.go"
 )
 
 // stack is Weir as it runs on one machine: NATS, a controller, agents.
@@ -210,8 +211,8 @@ func (s *stack) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
 	var faults []error
-	for i := len(s.closers) - 1; i >= 0; i-- {
-		faults = append(faults, s.closers[i](ctx))
+	for _, stop := range slices.Backward(s.closers) {
+		faults = append(faults, stop(ctx))
 	}
 	s.closers = nil
 	return errors.Join(faults...)
