@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"weir/events"
 	"weir/events/memlog"
 	"weir/model"
-
-	"github.com/VictoriaMetrics/metrics"
 )
 
 // bench is a client on a bus in memory, with the test as its controller.

@@ -7,11 +7,11 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"weir/agent/classify"
 	"weir/events"
 	"weir/model"
-
-	"github.com/VictoriaMetrics/metrics"
 )
 
 // Config is what a Client is made from.

@@ -5,9 +5,9 @@ import (
 	"io"
 	"sync"
 
-	"weir/model"
-
 	"github.com/VictoriaMetrics/metrics"
+
+	"weir/model"
 )
 
 // meter keeps the times of requests. What the gate counts itself is read from

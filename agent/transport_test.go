@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"weir/model"
-
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+
+	"weir/model"
 )
 
 // library is a transport in front of one scripted provider.

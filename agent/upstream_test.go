@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/agent/dialect"
-
 	"github.com/google/go-cmp/cmp"
+
+	"weir/agent/dialect"
 )
 
 func TestTargetChecks(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"weir/model"
-
 	"github.com/VictoriaMetrics/metrics"
+
+	"weir/model"
 )
 
 // exposeWithin bounds how long a scrape waits for the loop.

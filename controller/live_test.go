@@ -14,15 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/nats-io/nats.go"
+
 	"weir/controller"
 	"weir/controller/store"
 	"weir/events"
 	"weir/events/natslog"
 	"weir/events/natslog/natstest"
 	"weir/model"
-
-	"github.com/VictoriaMetrics/metrics"
-	"github.com/nats-io/nats.go"
 )
 
 // live is a controller with real NATS and Pebble in one process.

@@ -13,12 +13,12 @@ import (
 	"sync"
 	"time"
 
-	"weir/events/natslog"
-
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"weir/events/natslog"
 )
 
 // NATSOptions size the embedded NATS server.

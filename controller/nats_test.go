@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"weir/controller"
 	"weir/events/natslog"
-
-	"github.com/nats-io/nats.go"
 )
 
 func startNATS(t *testing.T, o controller.NATSOptions) *controller.NATS {

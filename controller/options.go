@@ -8,11 +8,11 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"weir/controller/store"
 	"weir/events"
 	"weir/model"
-
-	"github.com/VictoriaMetrics/metrics"
 )
 
 // Store is where a Loop keeps its state; *store.Store is one. Commit is called

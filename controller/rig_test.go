@@ -14,13 +14,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"weir/controller"
 	"weir/controller/store"
 	"weir/events"
 	"weir/events/memlog"
 	"weir/model"
-
-	"github.com/VictoriaMetrics/metrics"
 )
 
 const fleet = "test"

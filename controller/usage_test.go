@@ -5,9 +5,9 @@ import (
 	"math"
 	"testing"
 
-	"weir/model"
-
 	"github.com/google/go-cmp/cmp"
+
+	"weir/model"
 )
 
 func TestUsage(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"weir/events"
 	"weir/model"
-
-	"pgregory.net/rapid"
 )
 
 // TestBoard changes channels at random, loses messages, and has agents join at

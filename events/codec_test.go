@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"weir/events"
 	"weir/model"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // outputs holds one value of every output as encode, decode and value.

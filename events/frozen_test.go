@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"weir/events"
 	"weir/model"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // rewrite makes TestFrozen write the bytes it compares with. Bytes of a

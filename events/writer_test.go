@@ -7,9 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"weir/events"
-
 	"pgregory.net/rapid"
+
+	"weir/events"
 )
 
 var errLost = errors.New("lost")

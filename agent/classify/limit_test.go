@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"testing"
 
-	"weir/model"
-
 	"github.com/google/go-cmp/cmp"
+
+	"weir/model"
 )
 
 func hint(d model.Dimension, limit, remaining int64, reset model.Nanos) model.LimitHint {

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/model"
-
 	"github.com/google/go-cmp/cmp"
+
+	"weir/model"
 )
 
 func feed(s *Stream, text string) { _, _ = s.Write([]byte(text)) }

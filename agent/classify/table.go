@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"weir/model"
-
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+
+	"weir/model"
 )
 
 // maxTable bounds a rule file.

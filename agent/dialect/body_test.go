@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"weir/model"
-
 	"github.com/google/go-cmp/cmp"
+
+	"weir/model"
 )
 
 func TestParseBody(t *testing.T) {

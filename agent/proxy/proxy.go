@@ -12,11 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"weir/agent"
 	"weir/agent/dialect"
 	"weir/model"
-
-	"github.com/VictoriaMetrics/metrics"
 )
 
 // readTimeout bounds the reading of a request's body, writeStall one write to

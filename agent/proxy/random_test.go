@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/model"
-
 	"pgregory.net/rapid"
+
+	"weir/model"
 )
 
 // TestRandomAnswers lets a provider say anything, cut anywhere, and holds what

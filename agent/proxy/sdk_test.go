@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"weir/model"
-
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+
+	"weir/model"
 )
 
 // TestOpenAISDK calls through the proxy as most clients do.

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"weir/agent"
 	"weir/events"
 	"weir/events/memlog"
 	"weir/model"
-
-	"github.com/VictoriaMetrics/metrics"
 )
 
 const providerKey = "sk-provider-secret-key"

@@ -6,10 +6,10 @@ import (
 	"os"
 	"sync/atomic"
 
-	"weir/controller/store"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"weir/controller/store"
 )
 
 // failingStore opens a store on a disk that soon refuses every write. It

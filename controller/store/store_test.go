@@ -15,11 +15,11 @@ import (
 	"strings"
 	"testing"
 
-	"weir/controller/store"
-
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
+
+	"weir/controller/store"
 )
 
 func open(t *testing.T, dir string, o store.Options) *store.Store {

@@ -13,15 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"weir/controller"
 	"weir/controller/store"
 	"weir/controller/web"
 	"weir/events"
 	"weir/events/memlog"
 	"weir/model"
-
-	"github.com/VictoriaMetrics/metrics"
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 const (

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"weir/events"
 	"weir/events/journal"
 	"weir/events/memlog"
 	"weir/model"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 var header = journal.Header{Fleet: "f", Created: 1_790_000_000_000_000_000}

@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"weir/events"
-
 	"github.com/nats-io/nats.go"
+
+	"weir/events"
 )
 
 const (

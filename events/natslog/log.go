@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"time"
 
-	"weir/events"
-	"weir/model"
-
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
+
+	"weir/events"
+	"weir/model"
 )
 
 // LogOptions sizes a log.

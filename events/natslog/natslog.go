@@ -27,10 +27,10 @@ import (
 	"strings"
 	"time"
 
-	"weir/events"
-
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/events"
 )
 
 // Fault names a trouble of the bus that is nobody's return value.

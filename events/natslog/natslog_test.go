@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"weir/events"
 	"weir/events/logtest"
 	"weir/events/natslog"
 	"weir/events/natslog/natstest"
-
-	"github.com/nats-io/nats.go"
 )
 
 func connect(t testing.TB, s *natstest.Server, o natslog.Options) *nats.Conn {

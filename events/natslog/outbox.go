@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"weir/events"
-	"weir/model"
-
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/events"
+	"weir/model"
 )
 
 // keepLease is how long a lease is kept behind its end for an agent that joins

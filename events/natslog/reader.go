@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"weir/events"
 	"weir/model"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (

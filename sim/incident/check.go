@@ -1,9 +1,9 @@
 package incident
 
 import (
-	"weir/sim/strict"
-
 	"github.com/goccy/go-yaml/ast"
+
+	"weir/sim/strict"
 )
 
 // check reports names used twice, references that point nowhere, and what is

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/sim/strict"
-
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"weir/sim/strict"
 )
 
 // world is an incident that uses every key there is.

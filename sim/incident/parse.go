@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"weir/sim/strict"
-
 	"github.com/goccy/go-yaml/ast"
+
+	"weir/sim/strict"
 )
 
 // Bounds that keep every later computation far from overflow. They are wider

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"weir/sim/strict"
-
 	"github.com/goccy/go-yaml/ast"
+
+	"weir/sim/strict"
 )
 
 // maxDaily bounds a day's requests or tokens.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"weir/sim/strict"
-
 	"github.com/goccy/go-yaml/ast"
+
+	"weir/sim/strict"
 )
 
 func (r *reader) workload(n ast.Node, path string, duration time.Duration) Workload {

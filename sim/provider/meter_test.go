@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/sim/incident"
-
 	"pgregory.net/rapid"
+
+	"weir/sim/incident"
 )
 
 func rate(kind incident.WindowKind, limit, burst int64) incident.Rate {

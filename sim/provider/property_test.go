@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/sim/incident"
-
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"weir/sim/incident"
 )
 
 // anyLaw draws a small world in which everything happens often.

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"weir/model"
 	"weir/sim/incident"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 const (

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/sim/incident"
-
 	"github.com/google/go-cmp/cmp"
+
+	"weir/sim/incident"
 )
 
 const (

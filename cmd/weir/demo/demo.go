@@ -56,6 +56,10 @@ type Result struct {
 	Seconds  float64 `json:"phase_seconds"`
 	// CountedFrom is the second of each phase from which figures count.
 	CountedFrom float64 `json:"counted_from_s"`
+	// Lag is how late the 99th of a hundred requests was noticed, in seconds:
+	// beyond a tenth the machine was busy with other things and had a part in
+	// the figures.
+	Lag float64 `json:"lag_s"`
 	// Better is set when Weir completed more with fewer wasted attempts.
 	Better       bool           `json:"better"`
 	Uncontrolled report.Figures `json:"uncontrolled"`

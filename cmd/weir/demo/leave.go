@@ -89,7 +89,7 @@ func (d *director) leave() (Result, error) {
 	r := Result{
 		Incident: d.incident.Name, Seed: d.o.Seed, Seconds: d.incident.Duration.Seconds(), CountedFrom: countFrom.Seconds(),
 		Better:       b.Goodput > a.Goodput && b.WasteRatio < a.WasteRatio,
-		Uncontrolled: *a, Weir: *b,
+		Uncontrolled: *a, Weir: *b, Lag: d.lag,
 		Dir: d.folder.dir, Report: d.folder.path(fileReport), Picture: d.folder.path(filePicture),
 		Journal: d.folder.path(fileJournal), Summary: d.folder.path(fileSummary),
 		Made: time.Now().UTC().Format(time.RFC3339), Version: d.o.Version,

@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/nats-io/nats.go"
+
 	"weir/agent"
 	"weir/agent/proxy"
 	"weir/controller"
@@ -20,9 +23,6 @@ import (
 	"weir/controller/web"
 	"weir/events/natslog"
 	"weir/model"
-
-	"github.com/VictoriaMetrics/metrics"
-	"github.com/nats-io/nats.go"
 )
 
 // stack is Weir as it runs on one machine: NATS, a controller, agents.

@@ -14,10 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"weir/sim/incident"
 	"weir/sim/provider"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // world parses an incident whose provider has the given lines.

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"weir/sim/incident"
 	"weir/sim/workload"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // desk is a server that counts, and answers as its behave says.
