@@ -1,0 +1,315 @@
+package model
+
+import "slices"
+
+// chunk returns what one request of g needs: a whole request, never a part
+// that would lie idle.
+func (p *pool) chunk(g *poolGrant) (requests, tokens int64) {
+	t := int64(p.typical)
+	if g.waitingRequests > 0 {
+		t = (g.waitingTokens + g.waitingRequests - 1) / g.waitingRequests
+	}
+	if p.tokens.limited() {
+		t = min(t, p.tokens.Burst)
+	}
+	return 1, t
+}
+
+// lacks reports whether g waits for more than it holds.
+func (p *pool) lacks(g *poolGrant) bool {
+	if g.away > 0 || g.waitingRequests == 0 {
+		return false
+	}
+	return p.requests.limited() && g.requests < g.usedRequests+g.waitingRequests ||
+		p.tokens.limited() && g.tokens < g.usedTokens+g.waitingTokens
+}
+
+// needs returns how many whole requests g must be granted to start all that wait.
+func (p *pool) needs(g *poolGrant) int64 {
+	if !p.lacks(g) {
+		return 0
+	}
+	var need int64
+	if p.requests.limited() {
+		need = g.usedRequests + g.waitingRequests - g.requests
+	}
+	if _, t := p.chunk(g); p.tokens.limited() && t > 0 {
+		need = max(need, (g.usedTokens+g.waitingTokens-g.tokens+t-1)/t)
+	}
+	return need
+}
+
+// fits reports whether so much can be granted while leaving floor in the level.
+func (p *pool) fits(requests, tokens, floorR, floorT int64) bool {
+	return (!p.requests.limited() || p.requests.Level-requests >= floorR) &&
+		(!p.tokens.limited() || p.tokens.Level-tokens >= floorT)
+}
+
+// give grants n chunks more to g.
+func (p *pool) give(g *poolGrant, n int64, rev uint64) {
+	r, t := p.chunk(g)
+	p.add(g, n*r, mulDiv(n, t, 1), rev)
+}
+
+// add grants more to g and debits what was not debited yet.
+func (p *pool) add(g *poolGrant, requests, tokens int64, rev uint64) {
+	dr, dt := g.debited()
+	if p.requests.limited() {
+		g.requests += requests
+		p.requests.Level -= max(g.requests-dr, 0)
+	}
+	if p.tokens.limited() {
+		g.tokens += tokens
+		p.tokens.Level -= max(g.tokens-dt, 0)
+	}
+	g.rev = rev
+	p.turn++
+	g.turn = p.turn
+}
+
+// pass hands out what the pool has: whole requests in turn to those who wait,
+// then a little to those who do not, and takes back from idle agents what
+// others lack. It calls changed for every agent whose grant changed.
+func (p *pool) pass(par *Params, now Nanos, rev uint64, changed func(agent string)) {
+	p.advance(now)
+	p.wants = false
+	if !p.limited() {
+		return
+	}
+	p.share(par)
+	if p.feed(rev, changed) {
+		p.float(par, rev, changed)
+		return
+	}
+	p.takeBack(rev, changed)
+}
+
+// holds returns how many whole requests of those that wait g has grants for.
+func (p *pool) holds(g *poolGrant) int64 { return max(g.waitingRequests-p.needs(g), 0) }
+
+// feed grants those who wait so many whole requests that everyone holds as
+// many unused ones as go round, or all it needs; then one more each in turn
+// while there is enough. It reports whether nobody lacks.
+func (p *pool) feed(rev uint64, changed func(string)) bool {
+	order := p.order()
+	if len(order) == 0 {
+		return true
+	}
+	each := p.rounds(order, max(p.requests.Level, 0), max(p.tokens.Level, 0))
+	for _, i := range order {
+		g := &p.grants[i]
+		if n := min(each-p.holds(g), p.needs(g)); n > 0 {
+			p.give(g, n, rev)
+			changed(g.agent)
+		}
+	}
+	for _, i := range order {
+		g := &p.grants[i]
+		if !p.lacks(g) || p.holds(g) > each {
+			continue
+		}
+		if r, t := p.chunk(g); !p.fits(r, t, 0, 0) {
+			break
+		}
+		p.give(g, 1, rev)
+		changed(g.agent)
+	}
+	return !slices.ContainsFunc(order, func(i int) bool { return p.lacks(&p.grants[i]) })
+}
+
+// rounds returns the largest n for which requests and tokens are enough that
+// everyone in order holds n unused requests, or all it needs.
+func (p *pool) rounds(order []int, requests, tokens int64) int64 {
+	fits := func(n int64) bool {
+		r, t := requests, tokens
+		for _, i := range order {
+			g := &p.grants[i]
+			k := min(max(n-p.holds(g), 0), p.needs(g))
+			cr, ct := p.chunk(g)
+			r -= k * cr
+			t -= min(mulDiv(k, ct, 1), maxUse)
+			if p.requests.limited() && r < 0 || p.tokens.limited() && t < 0 {
+				return false
+			}
+		}
+		return true
+	}
+	var hi int64
+	for _, i := range order {
+		g := &p.grants[i]
+		hi = max(hi, p.holds(g)+p.needs(g))
+	}
+	return largest(hi, fits)
+}
+
+// order returns the indexes of the grants that lack, least recently served first.
+func (p *pool) order() []int {
+	var order []int
+	for i := range p.grants {
+		if p.lacks(&p.grants[i]) {
+			order = append(order, i)
+		}
+	}
+	sortBy(order, func(a, b int) bool {
+		if p.grants[a].turn != p.grants[b].turn {
+			return p.grants[a].turn < p.grants[b].turn
+		}
+		return a < b
+	})
+	return order
+}
+
+// takeBack asks agents for what they hold beyond what goes round: the idle for
+// all, those who wait for what is well above the others'.
+func (p *pool) takeBack(rev uint64, changed func(string)) {
+	var waiting []int
+	requests, tokens := max(p.requests.Level, 0), max(p.tokens.Level, 0)
+	for i := range p.grants {
+		if g := &p.grants[i]; g.away == 0 && g.waitingRequests > 0 {
+			waiting = append(waiting, i)
+			requests += max(g.requests-g.usedRequests, 0)
+			tokens += max(g.tokens-g.usedTokens, 0)
+		}
+	}
+	each := p.even(waiting, requests, tokens)
+	for i := range p.grants {
+		g := &p.grants[i]
+		if g.away > 0 || g.pending {
+			continue
+		}
+		var keep int64
+		if g.waitingRequests > 0 {
+			if keep = each; p.holds(g) <= keep+max(keep/2, 1) {
+				continue
+			}
+		}
+		r, t := p.chunk(g)
+		r, t = min(g.requests, g.usedRequests+keep*r), min(g.tokens, g.usedTokens+mulDiv(keep, t, 1))
+		if r == g.requests && t == g.tokens {
+			continue
+		}
+		g.pending, g.heldRequests, g.heldTokens = true, g.requests, g.tokens
+		g.requests, g.tokens, g.rev = r, t, rev
+		changed(g.agent)
+	}
+}
+
+// even returns how many unused requests everyone in order would hold if so
+// many requests and tokens were divided among them from the start.
+func (p *pool) even(order []int, requests, tokens int64) int64 {
+	fits := func(n int64) bool {
+		r, t := requests, tokens
+		for _, i := range order {
+			g := &p.grants[i]
+			k := min(n, g.waitingRequests)
+			cr, ct := p.chunk(g)
+			r -= k * cr
+			t -= min(mulDiv(k, ct, 1), maxUse)
+		}
+		return (!p.requests.limited() || r >= 0) && (!p.tokens.limited() || t >= 0)
+	}
+	var hi int64
+	for _, i := range order {
+		hi = max(hi, p.grants[i].waitingRequests)
+	}
+	return largest(hi, fits)
+}
+
+// largest returns the largest n up to hi that fits, where 0 does and what is
+// larger than one that does not does not either.
+func largest(hi int64, fits func(int64) bool) int64 {
+	if fits(hi) {
+		return hi
+	}
+	lo := int64(0)
+	for hi-lo > 1 {
+		mid := lo + (hi-lo)/2
+		if fits(mid) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// float gives agents a little ahead of need while the pool is at least half
+// full, so that their next call need not ask. It is filled up once half of it
+// is used, since every grant is a message.
+func (p *pool) float(par *Params, rev uint64, changed func(string)) {
+	for i := range p.grants {
+		g := &p.grants[i]
+		if g.away > 0 || g.pending {
+			continue
+		}
+		_, t := p.chunk(g)
+		wantR := max(scale(p.requests.Burst, par.PoolFloat), 1)
+		wantT := max(scale(p.tokens.Burst, par.PoolFloat), t)
+		haveR, haveT := g.requests-g.usedRequests, g.tokens-g.usedTokens
+		needR := p.requests.limited() && haveR < (wantR+1)/2
+		needT := p.tokens.limited() && haveT < (wantT+1)/2
+		if !needR && !needT {
+			continue
+		}
+		addR, addT := max(wantR-haveR, 0), max(wantT-haveT, 0)
+		if !p.fits(addR, addT, p.requests.Burst/2, p.tokens.Burst/2) {
+			return
+		}
+		p.add(g, addR, addT, rev)
+		changed(g.agent)
+	}
+}
+
+// share sets every present agent's safe rate, so that all of them together
+// with those already away stay within the limit.
+func (p *pool) share(par *Params) {
+	var n, awayR, awayT int64
+	for i := range p.grants {
+		if g := &p.grants[i]; g.away > 0 {
+			awayR += g.safeRequests
+			awayT += g.safeTokens
+		} else {
+			n++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	r := min(scale(p.requests.Rate*1000, par.SafeShare), max(p.requests.Rate*1000-awayR, 0)) / n
+	t := min(scale(p.tokens.Rate, par.SafeShare), max(p.tokens.Rate-awayT, 0)) / n
+	for i := range p.grants {
+		if g := &p.grants[i]; g.away == 0 {
+			g.safeRequests, g.safeTokens = r, t
+		}
+	}
+}
+
+// wake returns when enough will have been refilled for the agent that waits
+// longest; ok is false when nobody waits.
+func (p *pool) wake() (at Nanos, ok bool) {
+	if !p.limited() {
+		return 0, false
+	}
+	order := p.order()
+	if len(order) == 0 {
+		return 0, false
+	}
+	r, t := p.chunk(&p.grants[order[0]])
+	wr, wt := p.withheld()
+	wait, ok := p.requests.after(r, wr)
+	if !ok {
+		return 0, false
+	}
+	waitT, ok := p.tokens.after(t, wt)
+	return p.at + max(wait, waitT, Millisecond), ok
+}
+
+// sortBy sorts indexes by less, which must be a total order.
+func sortBy(order []int, less func(a, b int) bool) {
+	slices.SortFunc(order, func(a, b int) int {
+		if less(a, b) {
+			return -1
+		}
+		return 1
+	})
+}
