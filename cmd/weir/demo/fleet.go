@@ -1,6 +1,8 @@
 package demo
 
 import (
+	"slices"
+
 	"weir/model"
 	"weir/sim/incident"
 )
@@ -28,6 +30,15 @@ func fleetConfig(inc *incident.Incident) *model.Config {
 	}
 	for i := range inc.Groups {
 		c.Groups = append(c.Groups, model.GroupConfig{Name: inc.Groups[i].Name, Limits: told(&inc.Groups[i].Limits)})
+	}
+	// An incident that lists no groups still names them: nothing is told of
+	// such a group's limits.
+	for i := range inc.Channels {
+		for _, name := range inc.Channels[i].Groups {
+			if !slices.ContainsFunc(c.Groups, func(g model.GroupConfig) bool { return g.Name == name }) {
+				c.Groups = append(c.Groups, model.GroupConfig{Name: name})
+			}
+		}
 	}
 	for i := range inc.Routes {
 		c.Routes = append(c.Routes, route(&inc.Routes[i]))
