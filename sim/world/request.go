@@ -33,6 +33,8 @@ type attempt struct {
 	sent    int64
 	first   int64
 	refusal provider.Refusal
+	headers provider.Headers // of its answer
+	shape   incident.Shape   // that they are written in
 }
 
 // newRequest returns the index of a fresh request. Index 0 is never used.
@@ -255,10 +257,11 @@ func (w *world) send(i uint32, channel string, permit model.Permit) {
 		ID: uint64(k)<<32 | uint64(a.gen), Request: r.ID, Try: r.sent,
 		Input: r.Input, Output: r.Output, MaxTokens: r.MaxTokens,
 	})
+	a.shape = s.truth.Law().Refusal.Shape
 	if answer.Accepted() {
-		a.ticket = answer.Ticket
+		a.ticket, a.headers = answer.Ticket, answer.Headers
 	} else {
-		a.refusal = answer.Refusal
+		a.refusal, a.headers = answer.Refusal, answer.Refusal.Headers
 		w.at(w.now+int64(a.refusal.Delay), onRefusal, uint64(k), uint64(a.gen))
 	}
 	w.watch(int(a.service))
@@ -287,7 +290,7 @@ func (w *world) refused(k, gen uint32) {
 	o := model.Outcome{
 		Class: a.refusal.Class, Dimension: a.refusal.Dimension,
 		Code: a.refusal.Code, Status: uint16(a.refusal.Status),
-		RetryAfter: model.Nanos(a.refusal.RetryAfter), Rule: "sim",
+		RetryAfter: model.Nanos(a.refusal.RetryAfter), Hints: hints(&a.headers, a.shape), Rule: "sim",
 	}
 	w.settle(k, o)
 }
@@ -306,11 +309,11 @@ func (w *world) answered(e *provider.Event) {
 	case provider.Done:
 		w.settle(k, model.Outcome{
 			Class: model.ClassOK, Status: 200, UsageKnown: true, RetryAfter: -1,
-			In: model.Tokens(e.Input), Out: model.Tokens(e.Output), Rule: "sim",
+			In: model.Tokens(e.Input), Out: model.Tokens(e.Output), Hints: hints(&a.headers, a.shape), Rule: "sim",
 		})
 	case provider.Failed:
 		w.book.second.Refused[model.ClassOverloaded]++
-		w.settle(k, model.Outcome{Class: model.ClassOverloaded, Status: uint16(e.Status), RetryAfter: -1, Rule: "sim"})
+		w.settle(k, model.Outcome{Class: model.ClassOverloaded, Status: uint16(e.Status), RetryAfter: -1, Hints: hints(&a.headers, a.shape), Rule: "sim"})
 	}
 }
 

@@ -96,6 +96,7 @@ func (d *weirDoor) accepted(k uint32) {
 
 func (d *weirDoor) settled(i, k uint32, o model.Outcome) {
 	w := d.a.w
+	judge(&o)
 	next := d.gate.Done(w.nanos(), w.attempts[k].permit.ID, o)
 	switch next.Kind {
 	case model.NextFinished:
