@@ -89,7 +89,7 @@ type directDoor struct{ a *agent }
 
 func (d *directDoor) ask(i uint32) {
 	w := d.a.w
-	w.send(i, w.firstChannel(w.requests[i].Workload), model.Permit{})
+	w.send(i, w.firstChannel(w.requests.at(i).Workload), model.Permit{})
 }
 
 func (d *directDoor) leave(i uint32)  { d.a.w.abandon(i) }
@@ -101,20 +101,4 @@ func (d *directDoor) settled(i, _ uint32, o model.Outcome) {
 		return
 	}
 	d.a.w.fail(i)
-}
-
-// firstChannel is the first channel of the workload's route.
-func (w *world) firstChannel(workload int) string {
-	name := w.inc.Workloads[workload].Route
-	for i := range w.inc.Routes {
-		if w.inc.Routes[i].Name != name {
-			continue
-		}
-		for _, t := range w.inc.Routes[i].Tiers {
-			if len(t.Channels) > 0 {
-				return t.Channels[0].Channel
-			}
-		}
-	}
-	panic("world: BUG: route " + name + " has no channel")
 }

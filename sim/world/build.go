@@ -18,8 +18,9 @@ func (w *world) build() error {
 	if w.policy.oracle {
 		w.oracle = &oracle{w: w, share: int64(w.cfg.share)}
 	}
-	w.requests = make([]request, 1, 1024)
-	w.attempts = make([]attempt, 1, 1024)
+	w.requests.take() // place 0 means none
+	w.attempts.take()
+	w.places = newPlaces(w.inc)
 	w.book = newBook(w)
 	for i := range w.inc.Providers {
 		p, truth := provider.New(provider.Config{Incident: w.inc.Providers[i], Seed: w.cfg.Seed, Ideal: true})
@@ -78,14 +79,14 @@ func (w *world) start(a *agent) {
 // stop ends an agent's process: what it had in hand is lost.
 func (w *world) stop(a *agent) {
 	a.up = false
-	for i := range w.requests {
-		if r := &w.requests[i]; r.alive && r.Agent == a.index {
-			w.abandon(uint32(i))
+	for i := range w.requests.used {
+		if r := w.requests.at(i); r.alive && r.Agent == a.index {
+			w.abandon(i)
 			w.book.second.Failed++
 			if w.oracle != nil {
-				w.oracle.remove(uint32(i))
+				w.oracle.remove(i)
 			}
-			w.finish(uint32(i), false)
+			w.finish(i, false)
 		}
 	}
 	for i := range a.pools {

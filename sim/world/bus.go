@@ -10,8 +10,7 @@ import (
 // loss only delays them; outputs are lost for good, as on a plain subscription.
 type bus struct {
 	w        *world
-	messages []message
-	free     []uint32
+	messages pages[message]
 	spare    []*model.Attempts
 	sent     uint64
 	cut      []bool // by agent: partitioned
@@ -41,23 +40,19 @@ func (b *bus) report() *model.Attempts {
 }
 
 func (b *bus) add(m message) uint64 {
-	if n := len(b.free); n > 0 {
-		i := b.free[n-1]
-		b.free = b.free[:n-1]
-		b.messages[i] = m
-		return uint64(i)
-	}
-	b.messages = append(b.messages, m)
-	return uint64(len(b.messages) - 1)
+	i := b.messages.take()
+	*b.messages.at(i) = m
+	return uint64(i)
 }
 
 func (b *bus) done(i uint32) {
-	if m := &b.messages[i]; m.fan > 1 {
+	m := b.messages.at(i)
+	if m.fan > 1 {
 		m.fan--
 		return
 	}
-	b.messages[i] = message{}
-	b.free = append(b.free, i)
+	*m = message{}
+	b.messages.put(i)
 }
 
 // delay is one message's time on the way.
@@ -85,13 +80,14 @@ func (b *bus) publish(a *agent, f model.Fact) {
 // broadcast sends limits to every agent.
 func (b *bus) broadcast(l *model.LimitSet) {
 	i := b.add(message{limits: l})
-	for k := range b.w.agents {
-		if b.w.agents[k].up && b.w.agents[k].weir != nil && !b.cut[k] && !b.lost() {
-			b.messages[i].fan++
+	m := b.messages.at(uint32(i))
+	for k, a := range b.w.agents {
+		if a.up && a.weir != nil && !b.cut[k] && !b.lost() {
+			m.fan++
 			b.w.at(b.w.now+b.delay(), onInbox, i, uint64(k))
 		}
 	}
-	if b.messages[i].fan == 0 {
+	if m.fan == 0 {
 		b.done(uint32(i))
 	}
 }
@@ -106,7 +102,7 @@ func (b *bus) unicast(l *model.Lease, agent int) {
 }
 
 func (b *bus) deliver(i uint32, agent int) {
-	m := b.messages[i]
+	m := *b.messages.at(i)
 	b.done(i)
 	a := b.w.agents[agent]
 	if !a.up || a.weir == nil || b.cut[agent] {

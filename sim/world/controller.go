@@ -78,7 +78,7 @@ func (c *controller) wake() {
 
 // receive is a report that reached the log.
 func (c *controller) receive(i uint32) {
-	m := c.w.bus.messages[i]
+	m := *c.w.bus.messages.at(i)
 	if c.w.bus.cut[m.agent] {
 		// Cut off: it is sent again until it gets through.
 		c.w.at(c.w.now+resend, onLog, uint64(i), 0)

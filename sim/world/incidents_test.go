@@ -85,13 +85,13 @@ func conserves(t *testing.T, policy string, w *world, r *Result) {
 		}
 	}
 	var alive, inFlight, refused, offered, served int64
-	for i := range w.requests {
-		if w.requests[i].alive {
+	for i := range w.requests.used {
+		if w.requests.at(i).alive {
 			alive++
 		}
 	}
-	for i := range w.attempts {
-		if w.attempts[i].alive {
+	for i := range w.attempts.used {
+		if w.attempts.at(i).alive {
 			inFlight++
 		}
 	}

@@ -56,7 +56,7 @@ func (d *oracleDoor) settled(i, _ uint32, o model.Outcome) {
 func (o *oracle) dispatch() {
 	for len(o.heap) > 0 {
 		i := o.heap[0]
-		r := &o.w.requests[i]
+		r := o.w.requests.at(i)
 		channel, ok := o.channel(r)
 		if !ok {
 			if !o.pump {
@@ -99,7 +99,7 @@ func (o *oracle) channel(r *request) (string, bool) {
 
 // before orders requests by deadline, then by arrival.
 func (o *oracle) before(a, b uint32) bool {
-	x, y := &o.w.requests[a], &o.w.requests[b]
+	x, y := o.w.requests.at(a), o.w.requests.at(b)
 	if x.Deadline != y.Deadline {
 		return y.Deadline == 0 || x.Deadline != 0 && x.Deadline < y.Deadline
 	}

@@ -167,7 +167,7 @@ func (d *peerDoor) settled(i, k uint32, o model.Outcome) {
 func (d *peerDoor) done(i, k uint32, t *try, o model.Outcome) peer.Sample {
 	w := d.a.w
 	s := peer.Sample{
-		Call: d.call(i), Sent: w.attempts[k].sent, Mark: t.mark, Receipt: t.receipt,
+		Call: d.call(i), Sent: w.attempts.at(k).sent, Mark: t.mark, Receipt: t.receipt,
 		Class: o.Class, Status: int(o.Status), RetryAfter: int64(o.RetryAfter),
 		Input: int64(o.In), Output: int64(o.Out),
 	}
@@ -176,7 +176,7 @@ func (d *peerDoor) done(i, k uint32, t *try, o model.Outcome) peer.Sample {
 }
 
 func (d *peerDoor) call(i uint32) peer.Call {
-	r := &d.a.w.requests[i]
+	r := d.a.w.requests.at(i)
 	return peer.Call{Input: r.Input, MaxOutput: r.MaxTokens}
 }
 
@@ -187,7 +187,7 @@ func (d *peerDoor) again(i uint32, t *try, s *peer.Sample) bool {
 	if l.retrier == nil {
 		return false
 	}
-	tiers := d.routes[w.requests[i].Workload]
+	tiers := d.routes[w.requests.at(i).Workload]
 	wait, receipt, ok := l.retrier.Again(w.now, t.tries, d.group(&tiers[t.tier]), s)
 	if !ok {
 		if !d.spread || t.tier+1 >= len(tiers) {
@@ -285,7 +285,7 @@ func (d *peerDoor) join(p place, t *try) {
 // choose picks a lane: the route's first channel; or by weight one of the
 // tier that does not shed, else of the next tier.
 func (d *peerDoor) choose(i uint32, t *try) (l int, ok bool) {
-	tiers := d.routes[d.a.w.requests[i].Workload]
+	tiers := d.routes[d.a.w.requests.at(i).Workload]
 	if !d.spread {
 		return tiers[0].lanes[0], true
 	}

@@ -37,36 +37,34 @@ type attempt struct {
 	shape   incident.Shape   // that they are written in
 }
 
-// newRequest returns the index of a fresh request. Index 0 is never used.
+// newRequest returns the index of a fresh request. Index 0 was taken by build
+// and means none.
 func (w *world) newRequest() uint32 {
-	if n := len(w.freeReq); n > 0 {
-		i := w.freeReq[n-1]
-		w.freeReq = w.freeReq[:n-1]
-		w.requests[i] = request{}
-		return i
-	}
-	w.requests = append(w.requests, request{})
-	return uint32(len(w.requests) - 1)
+	i := w.requests.take()
+	*w.requests.at(i) = request{}
+	return i
 }
 
 // finish ends a request, well or not.
 func (w *world) finish(i uint32, ok bool) {
-	r := &w.requests[i]
+	r := w.requests.at(i)
 	r.alive = false
 	w.sources.Answered(w.now, r.Request, ok)
 	w.watchSources()
-	w.freeReq = append(w.freeReq, i)
+	w.requests.put(i)
 }
 
 func (w *world) newAttempt() uint32 {
-	if n := len(w.freeAtt); n > 0 {
-		i := w.freeAtt[n-1]
-		w.freeAtt = w.freeAtt[:n-1]
-		w.attempts[i] = attempt{gen: w.attempts[i].gen + 1}
-		return i
-	}
-	w.attempts = append(w.attempts, attempt{})
-	return uint32(len(w.attempts) - 1)
+	i := w.attempts.take()
+	a := w.attempts.at(i)
+	*a = attempt{gen: a.gen}
+	return i
+}
+
+// dropAttempt gives an attempt's place to the next, with another generation.
+func (w *world) dropAttempt(k uint32) {
+	w.attempts.at(k).gen++
+	w.attempts.put(k)
 }
 
 // arrive takes the requests that are wanted now.
@@ -81,9 +79,10 @@ func (w *world) arrive() {
 			continue // nobody there to want it
 		}
 		i := w.newRequest()
-		w.requests[i].Request, w.requests[i].alive = r, true
+		q := w.requests.at(i)
+		q.Request, q.alive = r, true
 		w.book.second.Wanted++
-		w.providers[w.service(w.firstChannel(r.Workload))].truth.Demand(w.now, provider.Demand{
+		w.providers[w.firstService(r.Workload)].truth.Demand(w.now, provider.Demand{
 			Request: r.ID, Input: r.Input, Output: r.Output, MaxTokens: r.MaxTokens, Deadline: r.Deadline,
 		})
 		if r.Deadline > 0 {
@@ -104,7 +103,7 @@ func (w *world) watchSources() {
 
 // admit sends a request on its way if the pool has room, else it waits.
 func (w *world) admit(i uint32) {
-	r := &w.requests[i]
+	r := w.requests.at(i)
 	a := w.agents[r.Agent]
 	p := &a.pools[r.Workload]
 	if !w.room(p, r.Workload) {
@@ -135,10 +134,10 @@ func (w *world) room(p *pool, load int) bool {
 
 // purge gives up all that waits in the applications.
 func (w *world) purge() {
-	for i := range w.requests {
-		if r := &w.requests[i]; r.alive && r.waiting {
+	for i := range w.requests.used {
+		if r := w.requests.at(i); r.alive && r.waiting {
 			w.book.second.Failed++
-			w.finish(uint32(i), false)
+			w.finish(i, false)
 		}
 	}
 	for _, a := range w.agents {
@@ -165,7 +164,7 @@ func (w *world) next(p *pool) bool {
 		if !ok {
 			return false
 		}
-		if r := &w.requests[i]; r.alive && r.ID == id && r.waiting {
+		if r := w.requests.at(i); r.alive && r.ID == id && r.waiting {
 			w.admit(i)
 			return true
 		}
@@ -183,7 +182,7 @@ func (w *world) release(agent, load int) {
 
 // succeed is the answer the application wanted.
 func (w *world) succeed(i uint32) {
-	r := &w.requests[i]
+	r := w.requests.at(i)
 	agent, load := r.Agent, r.Workload
 	w.book.completed(w, r)
 	w.finish(i, true)
@@ -193,7 +192,7 @@ func (w *world) succeed(i uint32) {
 // fail is a try of the application that brought nothing: its own habit
 // decides how it goes on.
 func (w *world) fail(i uint32) {
-	r := &w.requests[i]
+	r := w.requests.at(i)
 	agent, load := r.Agent, r.Workload
 	r.turn++
 	wait, again := workload.Again(w.inc.Workloads[load].Client.Retry, w.cfg.Seed, r.ID, int64(r.tries))
@@ -208,14 +207,14 @@ func (w *world) fail(i uint32) {
 }
 
 func (w *world) requeue(i uint32, id uint64) {
-	if r := &w.requests[i]; r.alive && r.ID == id && r.waiting {
+	if r := w.requests.at(i); r.alive && r.ID == id && r.waiting {
 		w.admit(i)
 	}
 }
 
 // timeout is the application losing patience with one try.
 func (w *world) timeout(i, turn uint32, id uint64) {
-	r := &w.requests[i]
+	r := w.requests.at(i)
 	if !r.alive || r.ID != id || r.turn != turn {
 		return
 	}
@@ -226,7 +225,7 @@ func (w *world) timeout(i, turn uint32, id uint64) {
 
 // expire is the end of a request's use.
 func (w *world) expire(i uint32, id uint64) {
-	r := &w.requests[i]
+	r := w.requests.at(i)
 	if !r.alive || r.ID != id {
 		return
 	}
@@ -244,9 +243,9 @@ func (w *world) expire(i uint32, id uint64) {
 
 // send makes an attempt at the channel's provider.
 func (w *world) send(i uint32, channel string, permit model.Permit) {
-	r := &w.requests[i]
+	r := w.requests.at(i)
 	k := w.newAttempt()
-	a := &w.attempts[k]
+	a := w.attempts.at(k)
 	a.request, a.alive, a.channel, a.permit, a.sent = i, true, channel, permit, w.now
 	a.service = w.service(channel)
 	r.attempt = k
@@ -267,22 +266,9 @@ func (w *world) send(i uint32, channel string, permit model.Permit) {
 	w.watch(int(a.service))
 }
 
-func (w *world) service(channel string) int32 {
-	for i := range w.inc.Channels {
-		if w.inc.Channels[i].Name == channel {
-			for k := range w.inc.Providers {
-				if w.inc.Providers[k].Name == w.inc.Channels[i].Provider {
-					return int32(k)
-				}
-			}
-		}
-	}
-	panic("world: BUG: channel " + channel + " has no provider")
-}
-
 // refused is a refusal that reached its sender.
 func (w *world) refused(k, gen uint32) {
-	a := &w.attempts[k]
+	a := w.attempts.at(k)
 	if !a.alive || a.gen != gen {
 		return
 	}
@@ -298,14 +284,14 @@ func (w *world) refused(k, gen uint32) {
 // answered is a provider's event.
 func (w *world) answered(e *provider.Event) {
 	k := uint32(e.ID >> 32)
-	a := &w.attempts[k]
+	a := w.attempts.at(k)
 	if !a.alive || a.gen != uint32(e.ID) {
 		return
 	}
 	switch e.Kind {
 	case provider.First:
 		a.first = w.now
-		w.agents[w.requests[a.request].Agent].door.accepted(k)
+		w.agents[w.requests.at(a.request).Agent].door.accepted(k)
 	case provider.Done:
 		w.settle(k, model.Outcome{
 			Class: model.ClassOK, Status: 200, UsageKnown: true, RetryAfter: -1,
@@ -319,28 +305,29 @@ func (w *world) answered(e *provider.Event) {
 
 // settle ends an attempt and tells the door.
 func (w *world) settle(k uint32, o model.Outcome) {
-	a := &w.attempts[k]
+	a := w.attempts.at(k)
 	i := a.request
 	a.alive = false
-	w.requests[i].attempt = 0
-	w.agents[w.requests[i].Agent].door.settled(i, k, o)
-	w.freeAtt = append(w.freeAtt, k)
+	r := w.requests.at(i)
+	r.attempt = 0
+	w.agents[r.Agent].door.settled(i, k, o)
+	w.dropAttempt(k)
 }
 
 // abandon gives up the request's attempt in flight, if there is one.
 func (w *world) abandon(i uint32) (k uint32, ok bool) {
-	k = w.requests[i].attempt
-	if k == 0 {
+	r := w.requests.at(i)
+	if k = r.attempt; k == 0 {
 		return 0, false
 	}
-	a := &w.attempts[k]
+	a := w.attempts.at(k)
 	if a.ticket != 0 {
 		w.providers[a.service].Cancel(w.now, a.ticket)
 		w.watch(int(a.service))
 	}
 	w.book.abandoned++
 	a.alive = false
-	w.requests[i].attempt = 0
-	w.freeAtt = append(w.freeAtt, k)
+	r.attempt = 0
+	w.dropAttempt(k)
 	return k, true
 }

@@ -43,7 +43,7 @@ func (w *world) virtual(n model.Nanos) int64 { return int64(n - model.Second) }
 
 func (d *weirDoor) ask(i uint32) {
 	w := d.a.w
-	r := &w.requests[i]
+	r := w.requests.at(i)
 	load := &w.inc.Workloads[r.Workload]
 	priority, _ := model.ParsePriority(string(load.Priority))
 	ask := model.Ask{
@@ -64,12 +64,13 @@ func (d *weirDoor) take(i uint32, r *model.Reply) {
 	if r.Ticket != 0 && r.Kind != model.ReplyQueued {
 		delete(d.tickets, r.Ticket)
 	}
-	w.requests[i].ticket = 0
+	q := w.requests.at(i)
+	q.ticket = 0
 	switch r.Kind {
 	case model.ReplyAdmitted:
 		w.send(i, r.Permit.Channel, r.Permit)
 	case model.ReplyQueued:
-		w.requests[i].ticket = r.Ticket
+		q.ticket = r.Ticket
 		d.tickets[r.Ticket] = i
 	case model.ReplyRefused, model.ReplyRule:
 		w.book.turnedAway++
@@ -79,30 +80,31 @@ func (d *weirDoor) take(i uint32, r *model.Reply) {
 
 func (d *weirDoor) leave(i uint32) {
 	w := d.a.w
-	if t := w.requests[i].ticket; t != 0 {
+	r := w.requests.at(i)
+	if t := r.ticket; t != 0 {
 		delete(d.tickets, t)
-		w.requests[i].ticket = 0
+		r.ticket = 0
 		d.gate.Leave(w.nanos(), t)
 	}
 	if k, ok := w.abandon(i); ok {
-		d.gate.Done(w.nanos(), w.attempts[k].permit.ID, model.Outcome{Class: model.ClassCanceled, RetryAfter: -1, Rule: "sim"})
+		d.gate.Done(w.nanos(), w.attempts.at(k).permit.ID, model.Outcome{Class: model.ClassCanceled, RetryAfter: -1, Rule: "sim"})
 	}
 	d.settle()
 }
 
 func (d *weirDoor) accepted(k uint32) {
-	d.gate.Accepted(d.a.w.nanos(), d.a.w.attempts[k].permit.ID)
+	d.gate.Accepted(d.a.w.nanos(), d.a.w.attempts.at(k).permit.ID)
 }
 
 func (d *weirDoor) settled(i, k uint32, o model.Outcome) {
 	w := d.a.w
 	judge(&o)
-	next := d.gate.Done(w.nanos(), w.attempts[k].permit.ID, o)
+	next := d.gate.Done(w.nanos(), w.attempts.at(k).permit.ID, o)
 	switch next.Kind {
 	case model.NextFinished:
 		w.succeed(i)
 	case model.NextRetry:
-		w.requests[i].ticket = next.Ticket
+		w.requests.at(i).ticket = next.Ticket
 		d.tickets[next.Ticket] = i
 		w.book.retries++
 	case model.NextGiveUp, model.NextRule:

@@ -66,10 +66,9 @@ type world struct {
 	sources   *workload.Generator
 	arriveAt  int64 // next look at the sources
 	agents    []*agent
-	requests  []request
-	attempts  []attempt
-	freeReq   []uint32
-	freeAtt   []uint32
+	requests  pages[request]
+	attempts  pages[attempt]
+	places    places
 
 	bus        bus
 	controller *controller
@@ -131,7 +130,7 @@ func begin(c Config) (*world, error) {
 
 // play lives until the end.
 func (w *world) play() *Result {
-	for len(w.queue.heap) > 0 {
+	for !w.queue.empty() {
 		e := w.queue.pop()
 		if e.at > w.end {
 			break
