@@ -3,7 +3,6 @@ package world
 import (
 	"time"
 
-	"weir/model"
 	"weir/sim/incident"
 	"weir/sim/provider"
 	"weir/sim/workload"
@@ -27,7 +26,7 @@ func (w *world) build() error {
 		w.providers = append(w.providers, service{Provider: p, truth: truth, wake: provider.Never})
 		w.watch(i)
 	}
-	w.config = modelConfig(w.inc)
+	w.config = w.inc.Told("sim")
 	if w.policy.untell != nil {
 		w.policy.untell(w.config)
 	}
@@ -160,72 +159,4 @@ func (w *world) leave(a *agent) {
 	m := w.bus.report()
 	door.gate.Report(w.nanos(), m)
 	w.bus.publish(a, m)
-}
-
-// modelConfig is what Weir is told of an incident.
-func modelConfig(inc *incident.Incident) *model.Config {
-	c := &model.Config{
-		Fleet: "sim",
-		Retry: model.RetryConfig{
-			MaxAttempts: 3, Base: model.Second, Max: 30 * model.Second, Multiplier: 2 * model.One,
-			Jitter: 200_000, Budget: 100_000,
-		},
-		Timeouts: model.TimeoutConfig{Connect: 2 * model.Second, FirstToken: 60 * model.Second, Total: 120 * model.Second},
-	}
-	for i := range inc.Channels {
-		ch := &inc.Channels[i]
-		loss := model.OnLossSafe
-		switch ch.Loss {
-		case incident.LossZero:
-			loss = model.OnLossZero
-		case incident.LossLast:
-			loss = model.OnLossLast
-		case incident.LossSafe:
-		}
-		c.Channels = append(c.Channels, model.ChannelConfig{
-			Name: ch.Name, Provider: ch.Provider, Model: ch.Name, Groups: ch.Groups,
-			Limits: told(ch.Limits), ChargeMax: ch.Charge == incident.ChargeMaxTokens,
-			OnLoss: loss, Alone: uint32(ch.Alone),
-		})
-	}
-	for i := range inc.Groups {
-		c.Groups = append(c.Groups, model.GroupConfig{Name: inc.Groups[i].Name, Limits: told(inc.Groups[i].Limits)})
-	}
-	for i := range inc.Channels {
-		for _, g := range inc.Channels[i].Groups {
-			if !hasGroup(c, g) {
-				c.Groups = append(c.Groups, model.GroupConfig{Name: g})
-			}
-		}
-	}
-	for i := range inc.Routes {
-		r := model.RouteConfig{Name: inc.Routes[i].Name, DegradeCore: -1, DegradeOther: 30 * model.Second}
-		for _, t := range inc.Routes[i].Tiers {
-			tier := model.TierConfig{Capability: t.Capability, Rule: t.Rule}
-			for _, ch := range t.Channels {
-				tier.Channels = append(tier.Channels, model.WeightedChannel{Channel: ch.Channel, Weight: uint32(max(ch.Weight/10_000, 1))})
-			}
-			r.Tiers = append(r.Tiers, tier)
-		}
-		c.Routes = append(c.Routes, r)
-	}
-	c.Normalize()
-	return c
-}
-
-func hasGroup(c *model.Config, name string) bool {
-	for i := range c.Groups {
-		if c.Groups[i].Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-func told(l incident.Limits) model.Limits {
-	return model.Limits{
-		RequestsPerMinute: max(l.RPM, 0), TokensPerMinute: model.Tokens(max(l.TPM, 0)),
-		InputTokensPerMinute: model.Tokens(max(l.InputTPM, 0)), OutputTokensPerMinute: model.Tokens(max(l.OutputTPM, 0)),
-		Concurrency: max(l.Concurrency, 0), RequestsPerDay: max(l.RequestsPerDay, 0), TokensPerDay: model.Tokens(max(l.TokensPerDay, 0)),
-	}
 }

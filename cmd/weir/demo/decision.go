@@ -14,10 +14,10 @@ const mostDecisions = 2000
 
 // decisions adds the controller's decisions of a phase that began at an
 // instant, as the store has them.
-func (s *stack) decisions(phase *report.Phase, began time.Time) error {
+func decisions(loop *controller.Loop, phase *report.Phase, began time.Time) error {
 	from := uint64(0)
 	for {
-		page, err := s.loop.Decisions(controller.DecisionQuery{From: from, Oldest: true, Limit: controller.MaxDecisions})
+		page, err := loop.Decisions(controller.DecisionQuery{From: from, Oldest: true, Limit: controller.MaxDecisions})
 		if err != nil {
 			return fmt.Errorf("read decisions: %w", err)
 		}

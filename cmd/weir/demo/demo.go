@@ -11,7 +11,7 @@ import (
 
 	"weir/cmd/weir/load"
 	"weir/cmd/weir/report"
-	"weir/model"
+	"weir/cmd/weir/rig"
 	"weir/sim/incident"
 )
 
@@ -74,6 +74,9 @@ type Result struct {
 	Made    string `json:"made"`
 	Version string `json:"version"`
 }
+
+// fleetName is the demo's fleet.
+const fleetName = "demo"
 
 // The phases' names.
 const (
@@ -148,12 +151,12 @@ func (d *director) run(ctx context.Context) (Result, error) {
 
 // uncontrolled sends the load straight to the provider.
 func (d *director) uncontrolled(ctx context.Context) (err error) {
-	p, err := startProvider(d.incident, d.o.Seed)
+	p, err := rig.StartProviders(d.incident, d.o.Seed)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.close()) }()
-	phase, err := d.play(ctx, 0, p, []string{p.url}, nil)
+	defer func() { err = errors.Join(err, p.Close()) }()
+	phase, err := d.play(ctx, 0, p, []string{p.Door()}, nil)
 	phase.Name, phase.About = nameUncontrolled, "the applications call the provider; each puts a refused request back by itself"
 	d.phases = append(d.phases, phase)
 	return err
@@ -161,18 +164,21 @@ func (d *director) uncontrolled(ctx context.Context) (err error) {
 
 // controlled sends the same load through Weir.
 func (d *director) controlled(ctx context.Context) (err error) {
-	p, err := startProvider(d.incident, d.o.Seed)
+	p, err := rig.StartProviders(d.incident, d.o.Seed)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.close()) }()
-	s, err := startStack(ctx, d.folder.stores, fleetConfig(d.incident), d.incident.Fleet.MaxAgents(), p.url+"/v1", d.o.Version, d.o.Logger)
+	defer func() { err = errors.Join(err, p.Close()) }()
+	s, err := rig.Start(ctx, rig.Options{
+		Dir: d.folder.stores, Config: d.incident.Told(fleetName), Agents: d.incident.Fleet.MaxAgents(), Upstreams: p.Upstreams(),
+		Version: d.o.Version, Logger: d.o.Logger,
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	if !d.o.NoWeb {
-		url, err := s.web(d.o.Logger)
+		url, err := s.Web(d.o.Logger)
 		if err != nil {
 			return err
 		}
@@ -182,27 +188,27 @@ func (d *director) controlled(ctx context.Context) (err error) {
 	defer cancel(nil)
 	go func() {
 		select {
-		case err := <-s.failed:
+		case err := <-s.Failed:
 			cancel(err)
 		case <-ctx.Done():
 		}
 	}()
 	began := time.Now()
-	phase, err := d.play(ctx, 1, p, s.sidecar, s)
+	phase, err := d.play(ctx, 1, p, s.Sidecars, s)
 	if err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}
 	phase.Name, phase.About = nameWeir, "the same applications call the sidecar beside them; nothing else differs"
-	if err := d.folder.journal(ctx, s.log); err != nil {
+	if err := d.folder.journal(ctx, s.Log); err != nil {
 		return err
 	}
-	err = s.decisions(&phase, began)
+	err = decisions(s.Loop, &phase, began)
 	d.phases = append(d.phases, phase)
 	return err
 }
 
 // play runs the load of one phase and samples everything meanwhile.
-func (d *director) play(ctx context.Context, phase int, p *service, targets []string, s *stack) (report.Phase, error) {
+func (d *director) play(ctx context.Context, phase int, p *rig.Providers, targets []string, s *rig.Stack) (report.Phase, error) {
 	every := sampleEvery
 	for d.incident.Duration/every > mostSamples {
 		every *= 2
@@ -212,12 +218,12 @@ func (d *director) play(ctx context.Context, phase int, p *service, targets []st
 	p.Reset()
 	result, err := load.Run(ctx, load.Options{
 		Incident: d.incident, Seed: d.o.Seed, Targets: targets, CountFrom: countFrom, Every: every,
-		Wanted: p.demand,
+		Wanted: p.Demand,
 		Watch: func(at load.Snapshot) {
 			sm := sample{at: at.At, load: at, window: math.NaN(), weight: math.NaN(), breaker: math.NaN()}
-			p.fill(&sm)
+			sm.provider(&p.Reports()[0])
 			if s != nil {
-				s.fill(ctx, &sm)
+				sm.controller(ctx, s.Loop)
 			}
 			samples = append(samples, sm)
 			d.live.show(phase, &sm)
@@ -232,24 +238,4 @@ func (d *director) play(ctx context.Context, phase int, p *service, targets []st
 	return report.Phase{
 		Figures: f, Seconds: d.incident.Duration.Seconds(), Samples: columns(samples), Marks: marks(d.incident),
 	}, nil
-}
-
-// fill puts Weir's view of the incident's first channel into a sample.
-func (s *stack) fill(ctx context.Context, to *sample) {
-	ctx, cancel := context.WithTimeout(ctx, sampleEvery/2)
-	defer cancel()
-	v, err := s.loop.View(ctx)
-	if err != nil || len(v.Channels) == 0 {
-		return // a gap in the chart
-	}
-	c := &v.Channels[0]
-	to.window, to.weight = float64(c.Window)/1000, float64(c.Weight)/float64(model.One)
-	switch c.State {
-	case model.BreakerClosed:
-		to.breaker = 0
-	case model.BreakerHalfOpen:
-		to.breaker = 0.5
-	case model.BreakerOpen, model.BreakerMisconfigured:
-		to.breaker = 1
-	}
 }

@@ -232,26 +232,6 @@ func TestScript(t *testing.T) {
 	}
 }
 
-func TestFleetConfig(t *testing.T) {
-	for _, name := range incident.List() {
-		inc, err := incident.Builtin(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := fleetConfig(inc)
-		if err := c.Check(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if len(c.Routes) != len(inc.Routes) || len(c.Channels) != len(inc.Channels) {
-			t.Errorf("%s: %d routes and %d channels", name, len(c.Routes), len(c.Channels))
-		}
-	}
-	c := fleetConfig(builtin(t))
-	if ch := c.Channels[0]; ch.Provider != "minimax" || ch.Limits.Concurrency != 0 {
-		t.Errorf("channel %+v, want the rules of minimax and hidden limits", ch)
-	}
-}
-
 func TestDecision(t *testing.T) {
 	began := time.Unix(100, 0)
 	at := model.Nanos(began.Add(1500 * time.Millisecond).UnixNano())

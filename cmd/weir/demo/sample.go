@@ -1,11 +1,15 @@
 package demo
 
 import (
+	"context"
 	"math"
 	"time"
 
+	"weir/cmd/weir/emulator"
 	"weir/cmd/weir/load"
 	"weir/cmd/weir/report"
+	"weir/controller"
+	"weir/model"
 	"weir/sim/incident"
 	"weir/sim/provider"
 )
@@ -21,6 +25,40 @@ type sample struct {
 	// window in slots, weight 0..1 and breaker 0..1 are Weir's view of the
 	// incident's first channel; NaN where there is no Weir.
 	window, weight, breaker float64
+}
+
+// provider puts the provider's truth into a sample.
+func (s *sample) provider(r *emulator.Report) {
+	s.books = r.Books
+	s.capacity, s.best = limitOf(r.Concurrency), limitOf(r.BestInFlight)
+}
+
+// limitOf is a limit as a number, NaN where there is none.
+func limitOf(n int64) float64 {
+	if n < 0 {
+		return math.NaN()
+	}
+	return float64(n)
+}
+
+// controller puts Weir's view of the incident's first channel into a sample.
+func (s *sample) controller(ctx context.Context, loop *controller.Loop) {
+	ctx, cancel := context.WithTimeout(ctx, sampleEvery/2)
+	defer cancel()
+	v, err := loop.View(ctx)
+	if err != nil || len(v.Channels) == 0 {
+		return // a gap in the chart
+	}
+	c := &v.Channels[0]
+	s.window, s.weight = float64(c.Window)/1000, float64(c.Weight)/float64(model.One)
+	switch c.State {
+	case model.BreakerClosed:
+		s.breaker = 0
+	case model.BreakerHalfOpen:
+		s.breaker = 0.5
+	case model.BreakerOpen, model.BreakerMisconfigured:
+		s.breaker = 1
+	}
 }
 
 // smooth is the time over which rates are taken, so that a few calls more or

@@ -1,4 +1,4 @@
-package demo
+package rig
 
 import (
 	"context"
@@ -25,16 +25,38 @@ import (
 	"weir/model"
 )
 
-// stack is Weir as it runs on one machine: NATS, a controller, agents.
+// Stack is Weir as it runs on one machine: NATS, a controller, agents.
 // Parts are closed in the opposite order of their start.
-type stack struct {
+type Stack struct {
+	Log  *natslog.Log
+	Loop *controller.Loop
+	// Sidecars are the agents' base URLs.
+	Sidecars []string
+	// Failed hears of the controller's end before its time.
+	Failed <-chan error
+
 	bus     bus
-	log     *natslog.Log
-	loop    *controller.Loop
 	metrics *metrics.Set // the controller's
-	sidecar []string     // base URLs, one an agent
 	closers []func(ctx context.Context) error
-	failed  chan error // the controller's end before its time
+	failed  chan error
+}
+
+// Options say what to start; all but Version and Logger are required.
+type Options struct {
+	// Dir is where the stores go.
+	Dir string
+	// Config is the fleet's configuration.
+	Config *model.Config
+	// Agents is how many agents to start.
+	Agents int
+	// Upstreams has each channel's base URL.
+	Upstreams map[string]string
+	// Params are the parameters in force; nil means the defaults.
+	Params *model.ParamSet
+	// Version is this software's version, for people.
+	Version string
+	// Logger hears of trouble inside; nil means nobody does.
+	Logger *slog.Logger
 }
 
 // startLimit bounds the start of the parts, stopLimit their end.
@@ -43,18 +65,21 @@ const (
 	stopLimit  = 10 * time.Second
 )
 
-// startStack starts everything with its stores under dir. providerURL is
-// where each channel's calls go.
-func startStack(ctx context.Context, dir string, config *model.Config, agents int, providerURL, version string, logger *slog.Logger) (*stack, error) {
-	s := &stack{failed: make(chan error, 1), metrics: metrics.NewSet()}
+// Start starts everything and waits until the controller leads.
+func Start(ctx context.Context, o Options) (*Stack, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Stack{failed: make(chan error, 1), metrics: metrics.NewSet()}
+	s.Failed = s.failed
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	err := s.startController(ctx, dir, config, version, logger)
-	for i := 0; err == nil && i < agents; i++ {
-		err = s.startAgent(i, config, providerURL, version, logger)
+	err := s.startController(ctx, &o)
+	for i := 0; err == nil && i < o.Agents; i++ {
+		err = s.startAgent(i, &o)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.close())
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
@@ -62,10 +87,10 @@ func startStack(ctx context.Context, dir string, config *model.Config, agents in
 // bus is the way into the embedded server.
 type bus struct{ url, token string }
 
-func (s *stack) startController(ctx context.Context, dir string, config *model.Config, version string, logger *slog.Logger) error {
+func (s *Stack) startController(ctx context.Context, o *Options) error {
 	s.bus.token = rand.Text()
 	server, err := controller.StartNATS(controller.NATSOptions{
-		Store: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0", Token: s.bus.token, MaxStore: 1 << 30, Logger: logger,
+		Store: filepath.Join(o.Dir, "nats"), Listen: "127.0.0.1:0", Token: s.bus.token, MaxStore: 1 << 30, Logger: o.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("start bus: %w", err)
@@ -77,20 +102,20 @@ func (s *stack) startController(ctx context.Context, dir string, config *model.C
 		return err
 	}
 	s.onClose(func(context.Context) error { nc.Close(); return nil })
-	if s.log, err = natslog.OpenLog(ctx, nc, config.Fleet, natslog.LogOptions{}); err != nil {
+	if s.Log, err = natslog.OpenLog(ctx, nc, o.Config.Fleet, natslog.LogOptions{}); err != nil {
 		return err
 	}
-	outbox, err := natslog.OpenOutbox(ctx, nc, config.Fleet, 1)
+	outbox, err := natslog.OpenOutbox(ctx, nc, o.Config.Fleet, 1)
 	if err != nil {
 		return err
 	}
-	state, err := store.Open(filepath.Join(dir, "state"), store.Options{Logger: logger})
+	state, err := store.Open(filepath.Join(o.Dir, "state"), store.Options{Logger: o.Logger})
 	if err != nil {
 		return err
 	}
 	s.onClose(func(context.Context) error { return state.Close() })
-	s.loop, err = controller.New(controller.Options{
-		Fleet: config.Fleet, Log: s.log, Outbox: outbox, Store: state, Version: version, Config: config, Logger: logger,
+	s.Loop, err = controller.New(controller.Options{
+		Fleet: o.Config.Fleet, Log: s.Log, Outbox: outbox, Store: state, Version: o.Version, Config: o.Config, Logger: o.Logger,
 		Metrics: s.metrics,
 	})
 	if err != nil {
@@ -100,12 +125,12 @@ func (s *stack) startController(ctx context.Context, dir string, config *model.C
 	return s.ready(ctx)
 }
 
-// run runs the loop until close.
-func (s *stack) run() {
+// run runs the loop until Close.
+func (s *Stack) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		err := s.loop.Run(ctx)
+		err := s.Loop.Run(ctx)
 		if ctx.Err() == nil {
 			s.failed <- fmt.Errorf("controller ended: %w", err)
 		}
@@ -121,13 +146,13 @@ func (s *stack) run() {
 }
 
 // ready waits until the controller leads and has told its configuration.
-func (s *stack) ready(ctx context.Context) error {
+func (s *Stack) ready(ctx context.Context) error {
 	for {
-		view, err := s.loop.View(ctx)
+		view, err := s.Loop.View(ctx)
 		if err != nil {
 			return fmt.Errorf("wait for the controller: %w", err)
 		}
-		if status, err := s.loop.Status(ctx); err == nil && status.Leads && len(view.Channels) > 0 {
+		if status, err := s.Loop.Status(ctx); err == nil && status.Leads && len(view.Channels) > 0 {
 			return nil
 		}
 		select {
@@ -138,10 +163,10 @@ func (s *stack) ready(ctx context.Context) error {
 	}
 }
 
-// web serves the controller over HTTP and returns its URL. Nobody can change
-// anything: there is no token.
-func (s *stack) web(logger *slog.Logger) (url string, err error) {
-	url, stop, err := serve(web.Handler(web.Options{Controller: s.loop, Metrics: s.metrics.WritePrometheus, Logger: logger}))
+// Web serves the controller over HTTP until Close and returns its URL. Nobody
+// can change anything: there is no token.
+func (s *Stack) Web(logger *slog.Logger) (url string, err error) {
+	url, stop, err := serve(web.Handler(web.Options{Controller: s.Loop, Metrics: s.metrics.WritePrometheus, Logger: logger}))
 	if err != nil {
 		return "", fmt.Errorf("serve the controller: %w", err)
 	}
@@ -149,28 +174,28 @@ func (s *stack) web(logger *slog.Logger) (url string, err error) {
 	return url, nil
 }
 
-func (s *stack) startAgent(i int, config *model.Config, providerURL, version string, logger *slog.Logger) error {
+func (s *Stack) startAgent(i int, o *Options) error {
 	name := "agent-" + strconv.Itoa(i)
 	nc, err := natslog.Connect(s.bus.url, natslog.Options{Name: name, Agent: name, Extra: []nats.Option{nats.Token(s.bus.token)}})
 	if err != nil {
 		return err
 	}
 	s.onClose(func(context.Context) error { nc.Close(); return nil })
-	writer, err := natslog.NewWriter(nc, config.Fleet, name)
+	writer, err := natslog.NewWriter(nc, o.Config.Fleet, name)
 	if err != nil {
 		return err
 	}
-	inbox, err := natslog.NewInbox(nc, config.Fleet, natslog.Options{})
+	inbox, err := natslog.NewInbox(nc, o.Config.Fleet, natslog.Options{})
 	if err != nil {
 		return err
 	}
 	upstreams := map[string]agent.Upstream{}
-	for _, ch := range config.Channels {
-		upstreams[ch.Name] = agent.Upstream{BaseURL: providerURL}
+	for channel, url := range o.Upstreams {
+		upstreams[channel] = agent.Upstream{BaseURL: url}
 	}
 	set := metrics.NewSet()
 	client, err := agent.New(agent.Config{
-		Agent: name, Version: version, Fleet: config, Upstreams: upstreams, Writer: writer, Inbox: inbox, Metrics: set, Log: logger,
+		Agent: name, Version: o.Version, Fleet: o.Config, Upstreams: upstreams, Writer: writer, Inbox: inbox, Metrics: set, Log: o.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
@@ -181,7 +206,7 @@ func (s *stack) startAgent(i int, config *model.Config, providerURL, version str
 		return fmt.Errorf("start %s: %w", name, err)
 	}
 	s.onClose(stop)
-	s.sidecar = append(s.sidecar, url)
+	s.Sidecars = append(s.Sidecars, url)
 	return nil
 }
 
@@ -204,10 +229,10 @@ func serve(h http.Handler) (url string, stop func(context.Context) error, err er
 	return "http://" + l.Addr().String(), stop, nil
 }
 
-func (s *stack) onClose(f func(ctx context.Context) error) { s.closers = append(s.closers, f) }
+func (s *Stack) onClose(f func(ctx context.Context) error) { s.closers = append(s.closers, f) }
 
-// close ends everything that was started.
-func (s *stack) close() error {
+// Close ends everything that was started.
+func (s *Stack) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
 	var faults []error

@@ -1,4 +1,4 @@
-package demo
+package rig
 
 import (
 	"bytes"
@@ -11,33 +11,38 @@ import (
 	"time"
 
 	"weir/model"
+	"weir/sim/incident"
 )
 
 // TestStack starts all parts, sends one call through a sidecar to the
 // emulated provider, and looks for it in the controller.
 func TestStack(t *testing.T) {
-	inc := builtin(t).Compress(30 * time.Second)
-	p, err := startProvider(inc, 1)
+	inc, err := incident.Builtin("2064-cascade")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := startStack(t.Context(), t.TempDir(), fleetConfig(inc), 2, p.url+"/v1", "test", slog.New(slog.DiscardHandler))
+	inc = inc.Compress(30 * time.Second)
+	p, err := StartProviders(inc, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	url, err := s.web(slog.New(slog.DiscardHandler))
+	s, err := Start(t.Context(), Options{Dir: t.TempDir(), Config: inc.Told("test"), Agents: 2, Upstreams: p.Upstreams(), Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := post(t, s.sidecar[1]+"/v1/chat/completions"); !strings.Contains(got, `"choices"`) {
+	url, err := s.Web(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := post(t, s.Sidecars[1]+"/v1/chat/completions"); !strings.Contains(got, `"choices"`) {
 		t.Errorf("answer through the sidecar: %.200s", got)
 	}
-	if n := p.Books().Served; n != 1 {
+	if n := p.Reports()[0].Books.Served; n != 1 {
 		t.Errorf("the provider served %d, want 1", n)
 	}
 	for seen := uint64(0); seen == 0; time.Sleep(10 * time.Millisecond) {
 		var v model.FleetView
-		if v, err = s.loop.View(t.Context()); err != nil {
+		if v, err = s.Loop.View(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		seen = v.Channels[0].Attempts["ok"]
@@ -45,10 +50,10 @@ func TestStack(t *testing.T) {
 	if text := get(t, url+"/metrics"); !strings.Contains(text, `weir_window_slots{channel="m2.7"}`) {
 		t.Errorf("metrics without the window:\n%.500s", text)
 	}
-	if err := s.close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := p.close(); err != nil {
+	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,103 @@
+package incident
+
+import (
+	"slices"
+
+	"weir/model"
+)
+
+// Told returns what a weir.yaml for the incident would say, in normal form:
+// its channels with what is told about them, its groups, routes and tenants,
+// and the file's defaults for all else. A channel's provider names the rules
+// that read its answers, so it is the shape of the true provider's refusals.
+// The simulator and the live emulation both run with it.
+func (i *Incident) Told(fleet string) *model.Config {
+	c := &model.Config{
+		Fleet: fleet,
+		Retry: model.RetryConfig{
+			MaxAttempts: 3, Base: model.Second, Multiplier: 2 * model.One, Max: 30 * model.Second,
+			Jitter: model.One / 5, Budget: model.One / 10, Total: 120 * model.Second,
+		},
+		Timeouts: model.TimeoutConfig{Connect: 2 * model.Second, FirstToken: 15 * model.Second, Total: 120 * model.Second},
+	}
+	for k := range i.Channels {
+		c.Channels = append(c.Channels, i.toldChannel(&i.Channels[k]))
+	}
+	for k := range i.Groups {
+		c.Groups = append(c.Groups, model.GroupConfig{Name: i.Groups[k].Name, Limits: i.Groups[k].Limits.told()})
+	}
+	// An incident that lists no groups still names them: nothing is told of
+	// such a group's limits.
+	for k := range i.Channels {
+		for _, name := range i.Channels[k].Groups {
+			if !slices.ContainsFunc(c.Groups, func(g model.GroupConfig) bool { return g.Name == name }) {
+				c.Groups = append(c.Groups, model.GroupConfig{Name: name})
+			}
+		}
+	}
+	for k := range i.Routes {
+		c.Routes = append(c.Routes, i.Routes[k].told())
+	}
+	c.Tenants = i.tenants()
+	c.Normalize()
+	return c
+}
+
+func (i *Incident) toldChannel(ch *Channel) model.ChannelConfig {
+	c := model.ChannelConfig{
+		Name: ch.Name, Model: ch.Name, Groups: slices.Clone(ch.Groups), Limits: ch.Limits.told(),
+		ChargeMax: ch.Charge == ChargeMaxTokens, Alone: uint32(ch.Alone),
+	}
+	if p := i.ProviderByName(ch.Provider); p != nil {
+		c.Provider = string(p.Law.Refusal.Shape)
+	}
+	switch ch.Loss {
+	case LossZero:
+		c.OnLoss = model.OnLossZero
+	case LossLast:
+		c.OnLoss = model.OnLossLast
+	case LossSafe:
+		c.OnLoss = model.OnLossSafe
+	}
+	return c
+}
+
+func (r *Route) told() model.RouteConfig {
+	out := model.RouteConfig{Name: r.Name, DegradeCore: -1, DegradeOther: 30 * model.Second}
+	for _, t := range r.Tiers {
+		tier := model.TierConfig{Capability: t.Capability, Rule: t.Rule}
+		for _, ch := range t.Channels {
+			tier.Channels = append(tier.Channels, model.WeightedChannel{
+				Channel: ch.Channel, Weight: uint32(max(1, ch.Weight*100/PPM)),
+			})
+		}
+		out.Tiers = append(out.Tiers, tier)
+	}
+	return out
+}
+
+// tenants are those of the workloads, each with the priority of its first one.
+func (i *Incident) tenants() []model.TenantConfig {
+	var out []model.TenantConfig
+	seen := map[string]bool{"": true}
+	for k := range i.Workloads {
+		w := &i.Workloads[k]
+		if seen[w.Tenant] {
+			continue
+		}
+		seen[w.Tenant] = true
+		priority, _ := model.ParsePriority(string(w.Priority)) // checked by Parse
+		out = append(out, model.TenantConfig{Name: w.Tenant, Priority: priority, Share: 1})
+	}
+	return out
+}
+
+// told turns limits of an incident, where negative is hidden, into those of a
+// configuration, where 0 is.
+func (l *Limits) told() model.Limits {
+	return model.Limits{
+		RequestsPerMinute: max(0, l.RPM), TokensPerMinute: model.Tokens(max(0, l.TPM)),
+		InputTokensPerMinute: model.Tokens(max(0, l.InputTPM)), OutputTokensPerMinute: model.Tokens(max(0, l.OutputTPM)),
+		Concurrency: max(0, l.Concurrency), RequestsPerDay: max(0, l.RequestsPerDay), TokensPerDay: model.Tokens(max(0, l.TokensPerDay)),
+	}
+}

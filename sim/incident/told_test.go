@@ -1,0 +1,65 @@
+package incident
+
+import (
+	"strings"
+	"testing"
+
+	"weir/model"
+)
+
+// TestTold holds that every built-in incident makes a configuration that a
+// controller takes, with nothing lost on the way.
+func TestTold(t *testing.T) {
+	for _, name := range List() {
+		inc, err := Builtin(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := inc.Told("test")
+		if err := c.Check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(c.Routes) != len(inc.Routes) || len(c.Channels) != len(inc.Channels) || c.Fleet != "test" {
+			t.Errorf("%s: fleet %s with %d routes and %d channels", name, c.Fleet, len(c.Routes), len(c.Channels))
+		}
+	}
+}
+
+func TestToldSaysWhatTheFileSays(t *testing.T) {
+	inc, err := Parse("told", strings.NewReader(`
+name: told
+duration: 1m
+fleet: {agents: 1}
+channels:
+  - {name: a, provider: p, groups: [g], limits: {rpm: 60, concurrency: 7}, charge: max_tokens, on_controller_loss: last, alone: 3}
+  - {name: b, provider: p, on_controller_loss: zero}
+routes:
+  - {name: r, tiers: [[{channel: a, weight: 2}], {rule: later}]}
+providers:
+  - name: p
+    concurrency: 10
+    service: {base: 1s}
+    refusal: {status: 429, shape: anthropic}
+workload:
+  - {name: w, route: r, tenant: t, priority: interactive, arrivals: {kind: poisson, rate: 1}, input_tokens: {kind: fixed, value: 9}, output_tokens: {kind: fixed, value: 9}}
+  - {name: v, route: r, tenant: t, priority: batch, arrivals: {kind: poisson, rate: 1}, input_tokens: {kind: fixed, value: 9}, output_tokens: {kind: fixed, value: 9}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := inc.Told("f")
+	a, b := &c.Channels[0], &c.Channels[1]
+	if a.Provider != "anthropic" || a.Limits.RequestsPerMinute != 60 || a.Limits.Concurrency != 7 || a.Limits.TokensPerMinute != 0 ||
+		!a.ChargeMax || a.OnLoss != model.OnLossLast || a.Alone != 3 || b.OnLoss != model.OnLossZero {
+		t.Errorf("channels %+v", c.Channels)
+	}
+	if len(c.Groups) != 1 || c.Groups[0].Name != "g" {
+		t.Errorf("groups %+v, want the one that is only named", c.Groups)
+	}
+	if tiers := c.Routes[0].Tiers; len(tiers) != 2 || tiers[0].Channels[0].Weight != 200 || tiers[1].Rule != "later" {
+		t.Errorf("tiers %+v", tiers)
+	}
+	if len(c.Tenants) != 1 || c.Tenants[0].Priority != model.PriorityInteractive {
+		t.Errorf("tenants %+v, want one with its first workload's priority", c.Tenants)
+	}
+}
