@@ -68,6 +68,8 @@ type Result struct {
 	Seconds                       []Second
 	Decisions                     []model.Decision
 	Books                         []provider.Books
+	// Series is the run over time, nil unless Config.Points asked for it.
+	Series *Series
 }
 
 // GoodputRatio is completed requests over what an omniscient scheduler served.
@@ -91,13 +93,15 @@ type book struct {
 	missed  int64
 	byAgent []int64
 	flaps   int64
+	// recorder is nil when nobody looks.
+	recorder *recorder
 }
 
 // maxDecisions bounds the decisions kept of one run.
 const maxDecisions = 20_000
 
 func newBook(w *world) book {
-	return book{from: int64(w.cfg.BooksFrom), byAgent: make([]int64, w.inc.Fleet.MaxAgents())}
+	return book{from: int64(w.cfg.BooksFrom), byAgent: make([]int64, w.inc.Fleet.MaxAgents()), recorder: newRecorder(w)}
 }
 
 func (b *book) completed(w *world, r *request) {
@@ -109,6 +113,9 @@ func (b *book) completed(w *world, r *request) {
 	b.byAgent[r.Agent]++
 	if w.now >= b.from {
 		b.latencies = append(b.latencies, w.now-r.At)
+	}
+	if b.recorder != nil {
+		b.recorder.took(w.now-r.At, w.now >= b.from)
 	}
 }
 
@@ -160,6 +167,9 @@ func (w *world) second() {
 		b.abandonedFrom = b.abandoned
 	}
 	b.seconds = append(b.seconds, *s)
+	if b.recorder != nil {
+		b.recorder.second(w, s)
+	}
 	if w.cfg.Observe != nil {
 		w.cfg.Observe(*s)
 	}
@@ -199,6 +209,7 @@ func (w *world) result() *Result {
 		r.LeaseOvershoot, r.LeaseUtilisation, r.CutDrain = u.overshoot, u.mean(), time.Duration(u.drain)
 	}
 	r.FirstChange, r.LastChange = scriptSpan(w.inc)
+	r.Series = b.recorder.finish()
 	return r
 }
 

@@ -47,6 +47,8 @@ type Config struct {
 	share     int // of the cap, in percent, for the oracle
 	// Observe is called at the end of every second, nil for none.
 	Observe func(Second)
+	// Points asks for Result.Series with at most so many points; 0 for none.
+	Points int
 	// Traces are the files that trace arrivals name.
 	Traces map[string]workload.Trace
 }
