@@ -39,7 +39,10 @@ type gateChannel struct {
 
 	first, last *gateRequest // attempts in flight, in the order they started
 	inflight    int64
-	held        gateHolds
+	// probing counts those of them that are probes. A probe is a lease of its
+	// own: it uses no slot, and holds none when it is refused.
+	probing int64
+	held    gateHolds
 
 	// pace is how long good calls take, by the newest ones.
 	pace gatePace
@@ -219,10 +222,10 @@ func (c *gateChannel) grows(now Nanos) Nanos {
 	return l.capAt + ((now-l.capAt)/gateDouble+1)*gateDouble
 }
 
-// used returns what is in flight or held at now.
+// used returns the slots in use at now: in flight or held.
 func (c *gateChannel) used(now Nanos) int64 {
 	c.held.release(now)
-	return c.inflight + int64(len(c.held))
+	return c.inflight - c.probing + int64(len(c.held))
 }
 
 // accepted counts what is in flight and was surely taken by the provider:
@@ -254,6 +257,9 @@ func (c *gateChannel) link(r *gateRequest) {
 	}
 	c.last = r
 	c.inflight++
+	if r.at.probe != 0 {
+		c.probing++
+	}
 }
 
 // unlink removes an attempt in flight.
@@ -270,6 +276,9 @@ func (c *gateChannel) unlink(r *gateRequest) {
 	}
 	r.at.prev, r.at.next = nil, nil
 	c.inflight--
+	if r.at.probe != 0 {
+		c.probing--
+	}
 }
 
 // recut applies the cuts that are newer than what is applied, in order, each

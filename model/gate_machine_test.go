@@ -471,12 +471,15 @@ func (m *gateMachine) check(t *rapid.T) {
 	}
 	var inflight int64
 	for _, c := range g.channels {
-		n := int64(0)
+		var n, probes int64
 		for r := c.first; r != nil; r = r.at.next {
 			n++
+			if r.at.probe != 0 {
+				probes++
+			}
 		}
-		if n != c.inflight || n < 0 {
-			t.Fatalf("%s: %d in flight, %d linked", c.name, c.inflight, n)
+		if n != c.inflight || probes != c.probing {
+			t.Fatalf("%s: %d in flight with %d probes, %d linked with %d", c.name, c.inflight, c.probing, n, probes)
 		}
 		inflight += n
 		if e := c.grant; e.slots < 0 || e.safe < 0 || e.safe > e.slots {

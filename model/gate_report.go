@@ -305,7 +305,8 @@ func (t *gateTier) spread(lane *queueLane) {
 }
 
 func (g *Gate) reportChannel(now Nanos, c *gateChannel, full bool, r *Attempts) {
-	inflight, held := c.inflight, c.used(now)-c.inflight
+	inflight := c.inflight - c.probing
+	held := c.used(now) - inflight
 	n := ChannelReport{
 		Channel:  c.name,
 		InFlight: uint32(inflight), Held: uint32(held), Accepted: uint32(c.accepted(now)),

@@ -113,7 +113,9 @@ func (g *Gate) settle(now Nanos, r *gateRequest, o *Outcome, backoff Nanos) {
 	g.react(now, r, o, share, backoff)
 	switch {
 	case o.Class.Refused():
-		c.held.add(gateLater(now, g.heldFor(now, c, backoff)))
+		if r.at.probe == 0 {
+			c.held.add(gateLater(now, g.heldFor(now, c, backoff)))
+		}
 		c.local.refusedAfter(now - r.at.started)
 		g.wantReport(now)
 	case over || r.at.probe != 0:
