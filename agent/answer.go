@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/agent/classify"
 	"weir/agent/dialect"
 	"weir/model"
 )
@@ -114,7 +115,7 @@ func (a *attempt) isLast(frame []byte) bool {
 		return ok && string(data) == "[DONE]"
 	case dialect.Messages, dialect.Responses:
 		return a.judge.Terminal()
-	case dialect.Other, dialect.Embeddings:
+	case dialect.Other, dialect.Embeddings, dialect.Media, dialect.Count, dialect.Batches:
 	}
 	return false
 }
@@ -129,6 +130,12 @@ func (a *attempt) finish(err error) {
 		text = err.Error()
 	}
 	v := a.judge.Close(time.Now(), text)
+	if a.x.kept && a.resp.StatusCode < 300 && v.Class != model.ClassTransport {
+		// What it tells of, such as a batch that failed, is not the call, nor
+		// is the usage it shows the call's.
+		v = classify.Verdict{Class: model.ClassOK, RetryAfter: -1, Hints: v.Hints, Rule: "agent/kept@1"}
+		v.Usage.Known = true
+	}
 	a.end = io.EOF
 	if v.Class == model.ClassOK {
 		a.exposed = true

@@ -3,7 +3,10 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,6 +60,7 @@ type attempt struct {
 	taken  int    // of out
 	end    error  // what follows out
 
+	reached bool // the provider may have got the request
 	token   bool // the first token was noted
 	exposed bool // the answer is the client's: nothing is repeated
 	settled bool
@@ -69,6 +73,12 @@ func (x *exchange) attempt(p *Permit) *attempt {
 	a := &attempt{x: x, permit: p}
 	target := x.transport.client.targets[p.Channel]
 	if target == nil { // a channel of the log that this agent knows no place for
+		a.outcome = model.Outcome{Unsent: true}
+		return a
+	}
+	if field := x.body.Has(target.Refuse); field != "" {
+		x.fault = mistake(http.StatusBadRequest, "unsupported_field", fmt.Sprintf("channel %s does not take %q", p.Channel, field))
+		x.fault.Channel = p.Channel
 		a.outcome = model.Outcome{Unsent: true}
 		return a
 	}
@@ -96,6 +106,8 @@ func (a *attempt) send(t *target) {
 	}
 	resp, err := x.transport.pools[a.permit.Channel].RoundTrip(a.request(t))
 	answer := classify.Answer{Provider: x.provider(a.permit.Channel), Stream: x.body.Stream, Now: time.Now()}
+	var op *net.OpError
+	a.reached = !errors.As(err, &op) || op.Op != "dial"
 	if err != nil {
 		answer.TransportError = err.Error()
 		a.judged(x.transport.client.cfg.Classifier.Classify(answer), err)
@@ -115,11 +127,11 @@ func (a *attempt) request(t *target) *http.Request {
 		name = ch.Model
 	}
 	if name == "" {
-		name = x.body.Model
+		name = x.request.Route
 	}
-	body := x.body.Rewrite(x.dialect, name, !t.NoStreamUsage)
+	body := x.body.Rewrite(x.dialect, name, !t.NoStreamUsage, t.Drop)
 	r := &http.Request{
-		Method: http.MethodPost, URL: t.url(x.req.URL.Path, upstreamQuery(x.req.URL.RawQuery)), Host: t.base.Host,
+		Method: x.req.Method, URL: t.url(x.req.URL.Path, upstreamQuery(x.req.URL.RawQuery)), Host: t.base.Host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: upstreamHeader(x.req.Header), Body: body.Reader(), ContentLength: body.Size(),
 		GetBody: body.NewReader,
@@ -151,13 +163,14 @@ func (a *attempt) hold() {
 		}
 		switch {
 		case a.end != nil:
-		case a.judge.Failed() && !a.observed():
+		case a.judge.Failed() && !a.observed() && !a.x.kept:
 			v, _ := a.judge.Failure(time.Now())
 			a.judged(v, nil)
 			return
 		case a.judge.Failed(),
 			a.x.body.Stream && (a.judge.Content() || a.judge.Terminal()),
-			held > most && (a.resp.StatusCode < 300 || a.observed()):
+			held > most && (a.resp.StatusCode < 300 || a.observed()),
+			a.medium():
 			a.expose()
 			return
 		case held > most: // of a refusal that is enough
@@ -165,6 +178,20 @@ func (a *attempt) hold() {
 			return
 		}
 	}
+}
+
+// medium reports whether the answer is what no envelope of an error is, such
+// as sound: it passes as it comes.
+func (a *attempt) medium() bool {
+	if a.resp.StatusCode >= 300 || !a.began {
+		return false
+	}
+	kind, _, _ := strings.Cut(a.resp.Header.Get("Content-Type"), "/")
+	switch strings.ToLower(kind) {
+	case "audio", "image", "video":
+		return true
+	}
+	return strings.HasPrefix(a.resp.Header.Get("Content-Type"), "application/octet-stream")
 }
 
 // observed reports whether nothing that happens on the channel binds: then the
@@ -192,6 +219,7 @@ func (a *attempt) expose() {
 // judged takes a verdict as the attempt's outcome. err is what broke the
 // attempt off, nil if nothing did.
 func (a *attempt) judged(v classify.Verdict, err error) {
+	x := a.x
 	if v.Class == model.ClassTransport && err != nil {
 		a.blame(&v)
 	}
@@ -202,8 +230,11 @@ func (a *attempt) judged(v classify.Verdict, err error) {
 	if a.resp != nil {
 		o.Status = uint16(a.resp.StatusCode)
 		if !o.UsageKnown && a.resp.StatusCode < 300 && !v.Class.Refused() && a.bytes > 0 {
-			o.In, o.Out = a.x.body.Input, a.guessOutput()
+			o.In, o.Out = x.transport.client.estimates.correct(a.permit.Channel, x.body.Input), a.guessOutput()
 		}
+	}
+	if o.Class == model.ClassOK && o.UsageKnown && !x.kept {
+		x.transport.client.estimates.learn(a.permit.Channel, x.body.Input, o.In)
 	}
 	a.outcome = o
 }
@@ -253,6 +284,7 @@ func (a *attempt) settle(v classify.Verdict, err error) {
 	a.settled = true
 	a.judged(v, err)
 	a.permit.Done(a.outcome)
+	a.x.task.ended(a.outcome.Class)
 	a.x.release()
 }
 

@@ -17,10 +17,11 @@ type Client struct {
 	targets map[string]*target
 	// start is the origin of the gate's clock, a second before the first
 	// reading, so that no instant is 0.
-	start time.Time
-	fleet atomic.Pointer[fleet]
-	meter *meter
-	spool *spool
+	start     time.Time
+	fleet     atomic.Pointer[fleet]
+	meter     *meter
+	estimates estimates
+	spool     *spool
 
 	mu      sync.Mutex
 	gate    *model.Gate
@@ -44,20 +45,20 @@ type fleet struct {
 	seq      uint64
 	config   *model.Config
 	channels map[string]*model.ChannelConfig
-	routes   map[string]bool
+	routes   map[string]*model.RouteConfig
 	tenants  map[string]*model.TenantConfig
 }
 
 func newFleet(seq uint64, c *model.Config) *fleet {
 	f := &fleet{
 		seq: seq, config: c, channels: map[string]*model.ChannelConfig{},
-		routes: map[string]bool{}, tenants: map[string]*model.TenantConfig{},
+		routes: map[string]*model.RouteConfig{}, tenants: map[string]*model.TenantConfig{},
 	}
 	for i := range c.Channels {
 		f.channels[c.Channels[i].Name] = &c.Channels[i]
 	}
 	for i := range c.Routes {
-		f.routes[c.Routes[i].Name] = true
+		f.routes[c.Routes[i].Name] = &c.Routes[i]
 	}
 	for i := range c.Tenants {
 		f.tenants[c.Tenants[i].Name] = &c.Tenants[i]
@@ -145,6 +146,26 @@ func (c *Client) View(v *model.GateView) {
 	c.gate.View(c.now(), v)
 }
 
+// Mode returns what binds here: ModeObserve where no channel holds anything
+// back, whoever said so.
+func (c *Client) Mode() model.Mode {
+	var v model.GateView
+	c.View(&v)
+	return modeOf(&v)
+}
+
+func modeOf(v *model.GateView) model.Mode {
+	if len(v.Channels) == 0 {
+		return v.Mode
+	}
+	for i := range v.Channels {
+		if v.Channels[i].Mode != model.ModeObserve {
+			return model.ModeEnforce
+		}
+	}
+	return model.ModeObserve
+}
+
 // Fleet returns the configuration in force, which must not be changed.
 func (c *Client) Fleet() *model.Config { return c.fleet.Load().config }
 
@@ -201,18 +222,26 @@ func (c *Client) setConfig(seq uint64, cfg *model.Config) {
 	c.after(now)
 }
 
-// listen hears the controller until ctx ends.
+// listen hears the controller until ctx ends. Trouble is told once, until
+// something was heard again.
 func (c *Client) listen(ctx context.Context) {
+	var told atomic.Bool
+	hear := func(set func(now model.Nanos)) {
+		told.Store(false)
+		c.hear(set)
+	}
 	h := events.Handler{
-		Term:   func(n *model.TermNotice) { c.hear(func(now model.Nanos) { c.gate.SetTerm(now, n) }) },
-		Limits: func(l *model.LimitSet) { c.hear(func(now model.Nanos) { c.gate.SetLimits(now, l) }) },
-		Lease:  func(l *model.Lease) { c.hear(func(now model.Nanos) { c.gate.SetLease(now, l) }) },
+		Term:   func(n *model.TermNotice) { hear(func(now model.Nanos) { c.gate.SetTerm(now, n) }) },
+		Limits: func(l *model.LimitSet) { hear(func(now model.Nanos) { c.gate.SetLimits(now, l) }) },
+		Lease:  func(l *model.Lease) { hear(func(now model.Nanos) { c.gate.SetLease(now, l) }) },
 		Config: c.setConfig,
 	}
 	for ctx.Err() == nil {
 		err := c.cfg.Inbox.Listen(ctx, c.cfg.Agent, h)
 		if ctx.Err() == nil {
-			c.cfg.Log.Warn("listening to the controller ended", "err", err)
+			if told.CompareAndSwap(false, true) {
+				c.cfg.Log.Warn("listening to the controller ended, will repeat", "err", err)
+			}
 			pause(ctx, time.Second)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
@@ -45,6 +46,14 @@ type Config struct {
 	// Output is the tokens expected of an answer whose request sets no
 	// bound; 0 means 512.
 	Output model.Tokens
+	// Task bounds the retries and the time of chained calls.
+	Task TaskConfig
+	// Idempotency bounds the answers kept for calls that carry an
+	// Idempotency-Key: by default 32 MiB for 10 minutes.
+	Idempotency KeepConfig
+	// Cache bounds the answers kept for calls that are the same to the byte:
+	// by default none.
+	Cache KeepConfig
 	// Params are the constants of the gate's local reaction; the zero value
 	// means model.DefaultParams.
 	Params model.Params
@@ -53,6 +62,10 @@ type Config struct {
 	// Log takes trouble with the bus; nil drops it.
 	Log *slog.Logger
 }
+
+// usualTotal bounds an attempt where the fleet says nothing: longer than nearly
+// every answer, and soon enough that a slot is not lost to a dead connection.
+const usualTotal = 2 * model.Minute
 
 // withDefaults returns the configuration with every zero replaced.
 func (c Config) withDefaults() (Config, error) {
@@ -67,6 +80,16 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Output == 0 {
 		c.Output = 512
+	}
+	c.Task = c.Task.withDefaults()
+	if c.Idempotency.Bytes == 0 {
+		c.Idempotency.Bytes = 32 << 20
+	}
+	if c.Idempotency.For <= 0 {
+		c.Idempotency.For = 10 * time.Minute
+	}
+	if c.Cache.For <= 0 {
+		c.Cache.For = 5 * time.Minute
 	}
 	if c.Metrics == nil {
 		c.Metrics = metrics.NewSet()
@@ -114,6 +137,9 @@ func (c Config) gate(boot uint64) model.GateConfig {
 // without the channels that the agent has no upstream for.
 func (c Config) reachable(fleet *model.Config) *model.Config {
 	out := *fleet
+	if out.Timeouts.Total <= 0 {
+		out.Timeouts.Total = usualTotal
+	}
 	out.Groups, out.Tenants = slices.Clone(fleet.Groups), slices.Clone(fleet.Tenants)
 	out.Channels = nil
 	for _, ch := range fleet.Channels {

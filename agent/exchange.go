@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/agent/dialect"
@@ -20,6 +21,9 @@ const (
 	headerPriority = "X-Weir-Priority"
 	headerCore     = "X-Weir-Core"
 	headerDeadline = "X-Weir-Deadline-Ms"
+	headerRoute    = "X-Weir-Route"
+	headerTask     = "X-Weir-Task"
+	headerNeed     = "X-Weir-Capability"
 
 	headerRequest  = "X-Weir-Request"
 	headerChannel  = "X-Weir-Channel"
@@ -44,9 +48,12 @@ type exchange struct {
 	id        uint64
 	dialect   dialect.Dialect
 	body      *dialect.Body
+	kept      bool  // it is about what stays at the account
 	held      int64 // bytes of the body, taken from the quota
 	request   Request
 	attempts  int
+	task      *task
+	fault     *dialect.Fault // why no channel was asked
 	last      *Permit
 }
 
@@ -60,37 +67,64 @@ func (x *exchange) read() *dialect.Fault {
 	switch {
 	case !ok:
 		return mistake(http.StatusNotFound, "unknown_path", "no such path; calls go to /v1/...")
-	case x.req.Method != http.MethodPost:
+	case !method(d, x.req.Method):
 		return mistake(http.StatusMethodNotAllowed, "method_not_allowed", "only POST goes to a model")
 	}
 	raw, fault := x.readBody()
 	if fault != nil {
 		return fault
 	}
-	body, err := dialect.ParseBody(raw)
+	body, err := dialect.Read(d, x.req.Header.Get("Content-Type"), raw)
 	if err != nil {
 		return mistake(http.StatusBadRequest, "invalid_body", err.Error())
 	}
 	x.body = body
+	x.kept = d.Kept() && (x.req.Method != http.MethodPost || body.Model == "")
+	if x.kept && x.req.URL.Query().Get("stream") == "true" {
+		body.Stream = true
+	}
 	return x.readRequest()
+}
+
+// method reports whether a dialect has calls of that method: what computes is
+// only posted to, and its lists are read as what is kept.
+func method(d dialect.Dialect, name string) bool {
+	switch name {
+	case http.MethodPost:
+		return true
+	case http.MethodGet, http.MethodDelete, http.MethodPut, http.MethodPatch:
+		return d.Kept() || name == http.MethodGet && (d == dialect.Chat || d == dialect.Responses)
+	}
+	return false
 }
 
 func (x *exchange) readRequest() *dialect.Fault {
 	f := x.transport.client.fleet.Load()
-	if !f.routes[x.body.Model] {
-		return mistake(http.StatusNotFound, "model_not_found", fmt.Sprintf("no route is named %q; GET /v1/models lists them", x.body.Model))
-	}
 	h := x.req.Header
+	route, fault := x.route(f)
+	if fault != nil {
+		return fault
+	}
 	x.request = Request{
-		ID:       x.id,
-		Route:    x.body.Model,
-		Priority: model.PriorityNormal,
-		Core:     h.Get(headerCore) == "true" || h.Get(headerCore) == "1",
-		Tokens:   x.body.Input + x.body.Output(x.dialect, x.transport.client.cfg.Output),
+		ID:         x.id,
+		Route:      route,
+		Priority:   model.PriorityNormal,
+		Core:       x.kept || h.Get(headerCore) == "true" || h.Get(headerCore) == "1",
+		Capability: h.Get(headerNeed),
+		Tokens:     1,
+	}
+	if !x.kept {
+		x.request.Tokens = x.input(f.routes[route]) + x.body.Output(x.dialect, x.transport.client.cfg.Output)
 	}
 	if tenant, ok := f.tenants[h.Get(headerTenant)]; ok {
 		x.request.Tenant, x.request.Priority = tenant.Name, tenant.Priority
 	}
+	return x.readTerms()
+}
+
+// readTerms reads how urgent the client says the request is.
+func (x *exchange) readTerms() *dialect.Fault {
+	h := x.req.Header
 	if name := h.Get(headerPriority); name != "" {
 		priority, ok := model.ParsePriority(name)
 		if !ok {
@@ -105,7 +139,69 @@ func (x *exchange) readRequest() *dialect.Fault {
 		}
 		x.request.Deadline = x.came.Add(time.Duration(min(n, longestDeadline.Milliseconds())) * time.Millisecond)
 	}
+	if len(h.Get(headerIdempotency)) > maxIdempotencyKey {
+		return mistake(http.StatusBadRequest, "invalid_idempotency_key", fmt.Sprintf("an Idempotency-Key has at most %d bytes", maxIdempotencyKey))
+	}
+	return x.readTask(h.Get(headerTask))
+}
+
+// readTask makes the request part of a task.
+func (x *exchange) readTask(name string) *dialect.Fault {
+	switch {
+	case name == "":
+		return nil
+	case len(name) > maxTaskName:
+		return mistake(http.StatusBadRequest, "invalid_task", fmt.Sprintf("%s has at most %d bytes", headerTask, maxTaskName))
+	}
+	x.task = x.transport.tasks.get(x.owner()+" "+name, x.came)
+	if ends := x.task.ends(); x.request.Deadline.IsZero() || ends.Before(x.request.Deadline) {
+		total := x.transport.client.Fleet().Retry.Total.Duration()
+		if usual := x.came.Add(total); x.request.Deadline.IsZero() && total > 0 && usual.Before(ends) {
+			ends = usual
+		}
+		x.request.Deadline = ends
+	}
 	return nil
+}
+
+// input is the estimated input as the channel of the route's first tier counts
+// it that counts most.
+func (x *exchange) input(route *model.RouteConfig) model.Tokens {
+	if len(route.Tiers) == 0 || len(route.Tiers[0].Channels) == 0 {
+		return x.body.Input
+	}
+	var most model.Tokens
+	for _, w := range route.Tiers[0].Channels {
+		most = max(most, x.transport.client.estimates.correct(w.Channel, x.body.Input))
+	}
+	return most
+}
+
+// defaultRoute is the route of a request that names none, if there is one of
+// that name.
+const defaultRoute = "default"
+
+// route returns the route that a request is for: the model it names, or, where
+// none needs to be named, what the header says, the only route there is, or
+// that named default.
+func (x *exchange) route(f *fleet) (string, *dialect.Fault) {
+	name := x.body.Model
+	if name == "" {
+		name = x.req.Header.Get(headerRoute)
+	}
+	if name == "" && len(f.config.Routes) == 1 {
+		name = f.config.Routes[0].Name
+	}
+	if name == "" {
+		name = defaultRoute
+		if f.routes[name] == nil {
+			return "", mistake(http.StatusBadRequest, "no_route", "the request names no model; name a route in "+headerRoute)
+		}
+	}
+	if f.routes[name] == nil {
+		return "", mistake(http.StatusNotFound, "model_not_found", fmt.Sprintf("no route is named %q; GET /v1/models lists them", name))
+	}
+	return name, nil
 }
 
 // readBody reads the body within its own bound and that of all together.
@@ -178,9 +274,10 @@ func (x *exchange) refuse(f *dialect.Fault) *http.Response {
 
 // rule answers with a route's fixed answer.
 func (x *exchange) rule(e *RuledError) *http.Response {
-	body, ok := dialect.Answer(x.dialect, x.body.Stream, x.name(), x.body.Model, e.Answer)
+	text := strings.NewReplacer("{route}", x.request.Route, "{request}", x.name(), "{class}", e.Class.String()).Replace(e.Answer)
+	body, ok := dialect.Answer(x.dialect, x.body.Stream, x.name(), x.request.Route, text)
 	if !ok {
-		return x.refuse(&dialect.Fault{Class: e.Class, Code: codeOf(e.Class), Message: e.Answer, Wait: -1})
+		return x.refuse(&dialect.Fault{Class: e.Class, Code: codeOf(e.Class), Message: text, Wait: -1})
 	}
 	h := http.Header{"Content-Type": {"application/json"}}
 	if x.body.Stream {

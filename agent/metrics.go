@@ -40,7 +40,7 @@ func waitBounds() []float64 {
 // else ended it. Routes that the fleet does not have are counted together,
 // since their names are the callers'.
 func (c *Client) ended(route, outcome string, took model.Nanos) {
-	if !c.fleet.Load().routes[route] {
+	if c.fleet.Load().routes[route] == nil {
 		route = ""
 	}
 	m := c.meter
@@ -77,9 +77,11 @@ func (c *Client) writeMetrics(w io.Writer) {
 		metrics.WriteCounterUint64(w, fmt.Sprintf("weir_would_refuse_total{channel=%q}", ch.Channel), ch.WouldRefuse)
 		gauge(w, fmt.Sprintf("weir_lease_slots{channel=%q}", ch.Channel), ch.Share)
 	}
+	mode := modeOf(&v)
 	for _, m := range [...]model.Mode{model.ModeEnforce, model.ModeObserve} {
-		gauge(w, fmt.Sprintf("weir_mode{mode=%q}", m), number(m == v.Mode))
+		gauge(w, fmt.Sprintf("weir_mode{mode=%q}", m), number(m == mode))
 	}
+	c.estimates.write(w)
 	gauge(w, "weir_alone", number(v.Alone))
 	waiting, summed := c.spool.count()
 	gauge(w, "weir_spool_events", waiting)

@@ -185,6 +185,11 @@ func (p *Permit) Done(o model.Outcome) {
 // ended: the error is nil after success, else *FailedError, *RefusedError,
 // *RuledError, or ctx's.
 func (p *Permit) Next(ctx context.Context, o model.Outcome) (*Permit, error) {
+	return p.next(ctx, o, "")
+}
+
+// next is Next; when final says why, nothing is repeated.
+func (p *Permit) next(ctx context.Context, o model.Outcome, final string) (*Permit, error) {
 	if !p.ended.CompareAndSwap(false, true) {
 		return nil, nil
 	}
@@ -194,7 +199,11 @@ func (p *Permit) Next(ctx context.Context, o model.Outcome) (*Permit, error) {
 	next := c.gate.Done(now, p.id, o)
 	again := model.Reply{Kind: model.ReplyQueued, Ticket: next.Ticket}
 	var wait chan model.Reply
-	if next.Kind == model.NextRetry {
+	switch {
+	case next.Kind == model.NextRetry && final != "":
+		c.gate.Leave(now, next.Ticket)
+		next = model.Next{Kind: model.NextGiveUp, Class: next.Class, Wait: next.After, Reason: final}
+	case next.Kind == model.NextRetry:
 		wait = c.queued(&again)
 	}
 	c.after(now)

@@ -17,8 +17,10 @@ import (
 // and repeats where that is allowed. The URL's path, from /v1/ on, says which
 // API is spoken; its host means nothing, for the channel's upstream decides.
 //
-// A request's X-Weir-Tenant, -Priority, -Core and -Deadline-Ms are read; a
-// tenant that the fleet does not have counts as none. The answer carries
+// A request's X-Weir-Tenant, -Priority, -Core, -Capability, -Deadline-Ms, -Task
+// and -Route are read; a tenant that the fleet does not have counts as none.
+// The answer to a call with an Idempotency-Key is kept and given again. The
+// answer carries
 // X-Weir-Request, -Channel, -Tier, -Degraded, -Attempts and -Queued-Ms. A
 // request that no provider answered gets a made answer, in the shape of its
 // API, with status 429 or 503, or 4xx for its own mistake; an error is returned
@@ -33,6 +35,9 @@ type Transport struct {
 	pools  map[string]*pool // by channel
 	bodies quota
 	chunks sync.Pool
+	tasks  *tasks
+	// replays keeps answers by Idempotency-Key, cache by the request itself.
+	replays, cache *shelf
 }
 
 const (
@@ -46,7 +51,11 @@ const (
 // Transport returns a transport for the client's upstreams. A client needs
 // one.
 func (c *Client) Transport() *Transport {
-	t := &Transport{client: c, pools: make(map[string]*pool, len(c.targets))}
+	t := &Transport{
+		client: c, pools: make(map[string]*pool, len(c.targets)), tasks: newTasks(c.cfg.Task),
+		replays: newShelf("idempotency", c.cfg.Idempotency, c.cfg.Metrics),
+		cache:   newShelf("exact", c.cfg.Cache, c.cfg.Metrics),
+	}
 	t.bodies.limit = max(leastBodies, 4*c.cfg.MaxBody)
 	t.chunks.New = func() any { return new([chunkSize]byte) }
 	for name := range c.targets {
@@ -71,17 +80,58 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		t.client.ended(x.request.Route, "mistake", model.Nanos(time.Since(x.came)))
 		return x.refuse(fault), nil
 	}
-	p, err := t.client.Acquire(req.Context(), x.request)
+	if s, key, print := x.shared(); s != nil {
+		return x.follow(s, key, print)
+	}
+	return x.run()
+}
+
+// run makes the attempts of a request.
+func (x *exchange) run() (*http.Response, error) {
+	ctx := x.req.Context()
+	if fault := x.budgeted(); fault != nil {
+		x.release()
+		x.transport.client.ended(x.request.Route, "refused", model.Nanos(time.Since(x.came)))
+		return x.refuse(fault), nil
+	}
+	p, err := x.transport.client.Acquire(ctx, x.request)
 	var last *attempt
 	for err == nil {
 		last = x.attempt(p)
 		if last.exposed {
 			return last.response(), nil
 		}
-		p, err = p.Next(req.Context(), last.outcome)
+		p, err = p.next(ctx, last.outcome, x.final(last))
 	}
 	x.release()
 	return x.failed(err, last)
+}
+
+// budgeted takes the first attempt from the request's task, if it has one.
+func (x *exchange) budgeted() *dialect.Fault {
+	switch t := x.task; {
+	case t == nil:
+	case !time.Now().Before(t.ends()):
+		return &dialect.Fault{Class: model.ClassCanceled, Code: "task_time_exceeded", Message: "the time of the task is over", Wait: -1}
+	case !t.take():
+		return &dialect.Fault{Class: model.ClassOverloaded, Code: "task_retries_exhausted", Message: "the last call of the task failed and its retries are used up", Wait: -1}
+	}
+	return nil
+}
+
+// final says why an attempt must be the request's last whatever the gate would
+// allow, empty if it need not.
+func (x *exchange) final(last *attempt) string {
+	c := last.outcome.Class
+	x.task.ended(c)
+	switch {
+	case last.outcome.Unsent || c == model.ClassOK || c == model.ClassInvalid || c == model.ClassCanceled:
+	case c == model.ClassTransport && last.reached && x.dialect.Kept() && x.req.Method != http.MethodGet:
+		return "the provider may have done it already"
+	case !x.task.take():
+		return "the retries of the task are used up"
+	}
+	return ""
 }
 
 // failed answers a request that no attempt answered.
@@ -90,11 +140,20 @@ func (x *exchange) failed(err error, last *attempt) (*http.Response, error) {
 	var failure *FailedError
 	var ruled *RuledError
 	switch {
+	case x.fault != nil:
+		return x.refuse(x.fault), nil
 	case errors.As(err, &refusal):
-		return x.refuse(&dialect.Fault{
+		f := &dialect.Fault{
 			Class: refusal.Class, Code: codeOf(refusal.Class), Message: refusal.Reason,
 			Channel: refusal.Channel, Wait: known(refusal.Wait), Position: refusal.Position,
-		}), nil
+		}
+		if ahead, ok := x.transport.client.Forecast(x.request.Route, x.request.Priority); ok && f.Wait >= 0 {
+			f.Most = max(ahead.Most, f.Wait)
+			if f.Position == 0 {
+				f.Position = ahead.Position
+			}
+		}
+		return x.refuse(f), nil
 	case errors.As(err, &failure):
 		if last.verbatim() {
 			return last.response(), nil

@@ -28,6 +28,10 @@ type Upstream struct {
 	// KeyHeader is the header that carries the key bare. Empty means
 	// Authorization as a bearer token, or X-Api-Key for the messages API.
 	KeyHeader string
+	// Drop names the members of a request's JSON that the channel does not
+	// know and that may be left out; Refuse those without which the answer
+	// would be another, so that a request with one is not sent there.
+	Drop, Refuse []string
 	// NoStreamUsage is set for a provider that refuses stream_options.
 	NoStreamUsage bool
 }
@@ -99,7 +103,7 @@ func (t *target) authorize(h http.Header, d dialect.Dialect, now time.Time) {
 	case k == "":
 	case t.KeyHeader != "":
 		h.Set(t.KeyHeader, k)
-	case d == dialect.Messages:
+	case d.Anthropic():
 		h.Set("X-Api-Key", k)
 	default:
 		h.Set("Authorization", "Bearer "+k)

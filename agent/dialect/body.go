@@ -2,10 +2,13 @@ package dialect
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
+	"mime"
+	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +25,7 @@ const maxOutput = 1 << 24
 var (
 	// ErrNotJSON says that the body is not one JSON object.
 	ErrNotJSON = errors.New("the request body is not a JSON object")
-	// ErrNoModel says that the body names no model.
+	// ErrNoModel says that the body names no model, or not as a string.
 	ErrNoModel = errors.New("the request body has no string member \"model\"")
 )
 
@@ -42,6 +45,7 @@ type Body struct {
 	WantsUsage bool
 
 	raw    []byte
+	form   bool     // of type multipart/form-data: values are not quoted
 	first  int      // the index after the opening brace
 	models []member // every member "model", in any case: all are replaced
 	opts   member   // the last member "stream_options"
@@ -49,7 +53,36 @@ type Body struct {
 	solo   bool     // stream_options has no members
 }
 
-// ParseBody reads a request's body.
+// Read reads the body of a request of that content type. Where the dialect
+// does not need a model, none may be named, and the body may be anything.
+func Read(d Dialect, contentType string, raw []byte) (*Body, error) {
+	kind, params, err := mime.ParseMediaType(contentType)
+	if err == nil && kind == "multipart/form-data" {
+		return readForm(raw, params["boundary"])
+	}
+	if !d.NamesModel() && opaque(kind, raw) {
+		return &Body{raw: raw, Input: 1}, nil
+	}
+	b, err := ParseBody(raw)
+	if errors.Is(err, ErrNoModel) && !d.NamesModel() && len(b.models) == 0 {
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// opaque reports whether a body is not read: there is none, or it says to be
+// something else than JSON and looks it.
+func opaque(kind string, raw []byte) bool {
+	if at := space(raw, 0); at < len(raw) {
+		return kind != "" && !strings.Contains(kind, "json") && raw[at] != '{'
+	}
+	return true
+}
+
+// ParseBody reads a request's body. With ErrNoModel what was read is returned.
 func ParseBody(raw []byte) (*Body, error) {
 	if !json.Valid(raw) {
 		return nil, ErrNotJSON
@@ -77,11 +110,11 @@ func ParseBody(raw []byte) (*Body, error) {
 	if !ok {
 		return nil, ErrNotJSON
 	}
-	if !found || b.Model == "" {
-		return nil, ErrNoModel
-	}
 	b.first = bytes.IndexByte(raw, '{') + 1
 	b.Input = Estimate(raw)
+	if !found || b.Model == "" {
+		return b, ErrNoModel
+	}
 	return b, nil
 }
 
@@ -98,7 +131,7 @@ func (b *Body) readOptions(m member) {
 }
 
 // Output returns the tokens to expect as output: the client's bound, or
-// otherwise, where the answer is generated, the given one.
+// otherwise the given one; none where no text is generated.
 func (b *Body) Output(d Dialect, otherwise model.Tokens) model.Tokens {
 	if !d.generates() {
 		return 0
@@ -121,6 +154,9 @@ func (r *Rewritten) Size() int64 { return r.size }
 
 // Reader returns a new reader over the body.
 func (r *Rewritten) Reader() io.ReadCloser {
+	if r.size == 0 {
+		return http.NoBody
+	}
 	readers := make([]io.Reader, len(r.parts))
 	for i, p := range r.parts {
 		readers[i] = bytes.NewReader(p)
@@ -137,29 +173,90 @@ type edit struct {
 	text       string
 }
 
-// Rewrite returns the body with the model's name replaced and, with usage
-// set, a stream asked for its usage. Nothing else changes.
-func (b *Body) Rewrite(d Dialect, name string, usage bool) *Rewritten {
-	quoted, err := json.Marshal(name)
-	if err != nil {
-		panic(fmt.Sprintf("dialect: BUG: quote model: %v", err)) // a string always has a quoted form
-	}
+// Rewrite returns the body with the model's name replaced, the members named
+// in drop left out and, with usage set, a stream asked for its usage. Nothing
+// else changes.
+func (b *Body) Rewrite(d Dialect, name string, usage bool, drop []string) *Rewritten {
 	edits := make([]edit, 0, len(b.models)+1)
 	for _, m := range b.models {
-		edits = append(edits, edit{m.start, m.end, string(quoted)})
+		edits = append(edits, edit{m.start, m.end, b.value(name)})
 	}
-	if usage && b.Stream && !b.WantsUsage && d.usageOnRequest() {
-		edits = insert(edits, b.askUsage())
+	if usage && b.Stream && !b.WantsUsage && d.usageOnRequest() && !slices.Contains(drop, "stream_options") {
+		edits = append(edits, b.askUsage())
 	}
+	edits = append(edits, b.leaveOut(drop)...)
+	slices.SortStableFunc(edits, func(x, y edit) int { return cmp.Or(cmp.Compare(x.start, y.start), cmp.Compare(x.end, y.end)) })
 	r := &Rewritten{}
 	at := 0
 	for _, e := range edits {
+		if e.start < at {
+			continue // within what is left out
+		}
 		r.add(b.raw[at:e.start])
 		r.add([]byte(e.text))
 		at = e.end
 	}
 	r.add(b.raw[at:])
 	return r
+}
+
+// leaveOut are the edits that take members out, each with one comma.
+func (b *Body) leaveOut(names []string) (edits []edit) {
+	if len(names) == 0 || b.form {
+		return nil
+	}
+	kept, run := -1, -1 // the end of the last kept member, the start of those left out since
+	members(b.raw, func(m member) {
+		name := key(b.raw, m)
+		if name != "model" && slices.Contains(names, name) {
+			if run < 0 {
+				run = m.keyStart
+			}
+			return
+		}
+		if run >= 0 {
+			edits = append(edits, edit{run, m.keyStart, ""})
+		}
+		kept, run = m.end, -1
+	})
+	switch {
+	case run < 0:
+	case kept < 0:
+		edits = append(edits, edit{b.first, bytes.LastIndexByte(b.raw, '}'), ""})
+	default:
+		edits = append(edits, edit{kept, bytes.LastIndexByte(b.raw, '}'), ""})
+	}
+	return edits
+}
+
+// Has returns the first of the names that is a member of the body's object,
+// empty when none is.
+func (b *Body) Has(names []string) (found string) {
+	if len(names) == 0 || b.form || b.first == 0 {
+		return ""
+	}
+	members(b.raw, func(m member) {
+		if name := key(b.raw, m); found == "" && slices.Contains(names, name) {
+			found = name
+		}
+	})
+	return found
+}
+
+// Raw returns the bytes of the body, which must not be changed.
+func (b *Body) Raw() []byte { return b.raw }
+
+// value is a model's name as it stands in the body.
+func (b *Body) value(name string) string {
+	if b.form {
+		return strings.Map(func(c rune) rune {
+			if c < ' ' { // could end the part
+				return -1
+			}
+			return c
+		}, name)
+	}
+	return string(marshal(name))
 }
 
 // askUsage is the edit that sets stream_options.include_usage.
@@ -175,18 +272,6 @@ func (b *Body) askUsage() edit {
 		return edit{b.opts.start + 1, b.opts.start + 1, `"include_usage":true`}
 	}
 	return edit{b.opts.start + 1, b.opts.start + 1, `"include_usage":true,`}
-}
-
-// insert keeps edits in the order of their place.
-func insert(edits []edit, e edit) []edit {
-	i := len(edits)
-	for i > 0 && edits[i-1].start >= e.end {
-		i--
-	}
-	edits = append(edits, edit{})
-	copy(edits[i+1:], edits[i:])
-	edits[i] = e
-	return edits
 }
 
 func (r *Rewritten) add(p []byte) {

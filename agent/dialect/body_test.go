@@ -72,7 +72,7 @@ func TestRewrite(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := b.Rewrite(Chat, `M"1`, true)
+			r := b.Rewrite(Chat, `M"1`, true, nil)
 			got, err := io.ReadAll(r.Reader())
 			if err != nil {
 				t.Fatal(err)
@@ -104,7 +104,7 @@ func FuzzBody(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out, err := io.ReadAll(b.Rewrite(Chat, "channel-model", true).Reader())
+		out, err := io.ReadAll(b.Rewrite(Chat, "channel-model", true, nil).Reader())
 		if err != nil {
 			t.Fatal(err)
 		}

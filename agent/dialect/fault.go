@@ -21,6 +21,8 @@ type Fault struct {
 	Channel string
 	// Wait is how long to wait before another try; negative for unknown.
 	Wait time.Duration
+	// Most is how long the wait may become; negative or 0 for unknown.
+	Most time.Duration
 	// Position is the place in the queue, from 1; 0 for none.
 	Position int
 	// Request is the id of the request.
@@ -56,6 +58,7 @@ type weir struct {
 	Class    string   `json:"class"`
 	Channel  string   `json:"channel"`
 	WaitS    *float64 `json:"wait_s"`
+	MostS    *float64 `json:"wait_max_s,omitempty"`
 	Position int      `json:"position"`
 }
 
@@ -65,16 +68,23 @@ func (f *Fault) body(d Dialect) errorBody {
 		Weir: weir{Class: f.Class.String(), Channel: f.Channel, Position: f.Position},
 	}
 	if f.Wait >= 0 {
-		s := float64(f.Wait.Milliseconds()) / 1000
-		e.Weir.WaitS = &s
+		e.Weir.WaitS = seconds(f.Wait)
+	}
+	if f.Most > 0 {
+		e.Weir.MostS = seconds(max(f.Most, f.Wait))
 	}
 	return e
+}
+
+func seconds(d time.Duration) *float64 {
+	s := float64(d.Milliseconds()) / 1000
+	return &s
 }
 
 // typeName is the word the client's SDK knows the class by. The credential
 // that was refused is ours, so auth is a fault of the server to the client.
 func (f *Fault) typeName(d Dialect) string {
-	anthropic := d == Messages
+	anthropic := d.Anthropic()
 	switch f.Class {
 	case model.ClassRateLimited:
 		return "rate_limit_error"
@@ -106,7 +116,7 @@ func (f *Fault) typeName(d Dialect) string {
 
 // JSON returns the fault as the body of an answer.
 func (f *Fault) JSON(d Dialect) []byte {
-	if d == Messages {
+	if d.Anthropic() {
 		return marshal(struct {
 			Type    string    `json:"type"`
 			Error   errorBody `json:"error"`
@@ -121,7 +131,7 @@ func (f *Fault) JSON(d Dialect) []byte {
 // Frame returns the fault as the last frame of a stream that already began.
 func (f *Fault) Frame(d Dialect) []byte {
 	switch d {
-	case Messages:
+	case Messages, Count, Batches:
 		return fmt.Appendf(nil, "event: error\ndata: %s\n\n", f.JSON(d))
 	case Responses:
 		e := f.body(d)
@@ -129,7 +139,7 @@ func (f *Fault) Frame(d Dialect) []byte {
 			Event string `json:"type"`
 			errorShort
 		}{"error", errorShort{e.Message, e.Code, nil, e.Weir}}))
-	case Other, Chat, Completions, Embeddings:
+	case Other, Chat, Completions, Embeddings, Media:
 	}
 	return fmt.Appendf(nil, "data: %s\n\n", f.JSON(d))
 }

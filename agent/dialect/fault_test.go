@@ -41,14 +41,15 @@ func TestFaultStatus(t *testing.T) {
 
 func TestOf(t *testing.T) {
 	for p, want := range map[string]Dialect{
-		"/v1/chat/completions": Chat, "/v1/messages": Messages, "/v1/messages/count_tokens": Messages,
-		"/v1/embeddings": Embeddings, "/v1/rerank": Other,
+		"/v1/chat/completions": Chat, "/v1/messages": Messages, "/v1/messages/count_tokens": Count,
+		"/v1/embeddings": Embeddings, "/v1/rerank": Media, "/v1/images/edits": Media, "/v1/audio/speech": Media,
+		"/v1/files": Other, "/v1/responses/r_1": Other, "/v1/messages/batches": Batches, "/v1/text/chatcompletion_v2": Other,
 	} {
 		if got, ok := Of(p); got != want || !ok {
 			t.Errorf("Of(%q) = %v, %v", p, got, ok)
 		}
 	}
-	for _, p := range []string{"/", "/v1", "/v1/", "/v2/x", "/v1/../admin", "/v1/a/../../b", "/v1//x", "/v1/x/", "/v1/a%2fb", "/v1/a\\b", "http://other/v1/x"} {
+	for _, p := range []string{"/", "/v1", "/v1/", "/v2/x", "/v1/../admin", "/v1/a/../../b", "/v1//x", "/v1/x/", "/v1/a%2fb", "/v1/organization/admin_api_keys", "/v1/organizations/me", "/v1/a\\b", "http://other/v1/x"} {
 		if _, ok := Of(p); ok {
 			t.Errorf("Of(%q) is allowed", p)
 		}

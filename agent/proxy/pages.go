@@ -62,6 +62,33 @@ type routeState struct {
 	Normal      int     `json:"normal"`
 	Interactive int     `json:"interactive"`
 	PaceS       float64 `json:"pace_s"`
+	// Next is what a request that comes now can expect, by priority.
+	Next map[string]next `json:"next"`
+}
+
+// next is a place in a queue and how long it may take; null means that nothing
+// tells yet.
+type next struct {
+	Position int      `json:"position"`
+	MinS     float64  `json:"wait_min_s"`
+	MaxS     *float64 `json:"wait_max_s"`
+}
+
+func (p *Proxy) next(route string) map[string]next {
+	all := map[string]next{}
+	for _, priority := range [...]model.Priority{model.PriorityBatch, model.PriorityNormal, model.PriorityInteractive} {
+		f, ok := p.client.Forecast(route, priority)
+		if !ok {
+			continue
+		}
+		n := next{Position: f.Position, MinS: f.Least.Seconds()}
+		if f.Most >= 0 {
+			most := f.Most.Seconds()
+			n.MaxS = &most
+		}
+		all[priority.String()] = n
+	}
+	return all
 }
 
 type channelState struct {
@@ -81,13 +108,13 @@ func (p *Proxy) queue(w http.ResponseWriter, _ *http.Request) {
 	var v model.GateView
 	p.client.View(&v)
 	page := queuePage{
-		Mode: v.Mode.String(), Alone: v.Alone, Waiting: v.Waiting, Backoff: v.Backoff, Running: v.Running,
+		Mode: p.client.Mode().String(), Alone: v.Alone, Waiting: v.Waiting, Backoff: v.Backoff, Running: v.Running,
 		Routes: []routeState{}, Channels: []channelState{},
 	}
 	for _, q := range v.Queues {
 		page.Routes = append(page.Routes, routeState{
 			Route: q.Route, Batch: q.Waiting[model.PriorityBatch], Normal: q.Waiting[model.PriorityNormal],
-			Interactive: q.Waiting[model.PriorityInteractive], PaceS: q.Pace.Duration().Seconds(),
+			Interactive: q.Waiting[model.PriorityInteractive], PaceS: q.Pace.Duration().Seconds(), Next: p.next(q.Route),
 		})
 	}
 	for _, c := range v.Channels {

@@ -407,15 +407,15 @@ func TestPages(t *testing.T) {
 	w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) { good(w) })
 	w.post("/v1/chat/completions", plainBody)
 	for path, want := range map[string]string{
-		"/healthz":          "ok\n",
-		"/v1/models":        `"id":"route"`,
-		"/v1/models/route":  `"object":"model"`,
-		"/v1/models/other":  "model_not_found",
-		"/weir/queue":       `"channel":"main"`,
-		"/weir/quota":       `{"channels":[{"channel":"main","slots":8,"wait_s":0}],"pools":[]}`,
-		"/metrics":          `weir_request_seconds_count{route="route",outcome="ok"} 1`,
-		"/v1/responses/abc": "method_not_allowed",
-		"/elsewhere":        "unknown_path",
+		"/healthz":         "ok\n",
+		"/v1/models":       `"id":"route"`,
+		"/v1/models/route": `"object":"model"`,
+		"/v1/models/other": "model_not_found",
+		"/weir/queue":      `"channel":"main"`,
+		"/weir/quota":      `{"channels":[{"channel":"main","slots":8,"wait_s":0}],"pools":[]}`,
+		"/metrics":         `weir_request_seconds_count{route="route",outcome="ok"} 1`,
+		"/v1/embeddings":   "method_not_allowed",
+		"/elsewhere":       "unknown_path",
 	} {
 		if got := w.get(path); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", path, got)

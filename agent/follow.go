@@ -1,0 +1,217 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"weir/model"
+)
+
+const (
+	headerIdempotency = "Idempotency-Key"
+	headerCache       = "X-Weir-Cache"
+	// maxIdempotencyKey bounds such a key, in bytes.
+	maxIdempotencyKey = 256
+)
+
+// bookReader is the body of one client's answer, read from a book.
+type bookReader struct {
+	book   *book
+	off    int64
+	closed bool
+}
+
+// Read implements io.Reader.
+func (r *bookReader) Read(p []byte) (int, error) {
+	b := r.book
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		if r.closed {
+			return 0, errClosed
+		}
+		if n := copy(p, b.body[r.off-b.base:]); n > 0 {
+			r.off += int64(n)
+			if b.loose {
+				b.cond.Broadcast()
+			}
+			return n, nil
+		}
+		if b.ended {
+			if b.err != nil {
+				return 0, b.err
+			}
+			return 0, io.EOF
+		}
+		b.cond.Wait()
+	}
+}
+
+// Close implements io.Closer. When nobody follows any more the call ends.
+func (r *bookReader) Close() error {
+	b := r.book
+	b.shelf.mu.Lock()
+	defer b.shelf.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r.closed = true
+	delete(b.readers, r)
+	if len(b.readers) == 0 && b.cancel != nil {
+		b.shelf.remove(b) // nobody may follow what is given up
+		b.cancel()
+		b.cancel = nil
+	}
+	b.cond.Broadcast()
+	return nil
+}
+
+// head waits for the answer's head.
+func (r *bookReader) head() (*http.Response, error) {
+	b := r.book
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.head == nil && !b.ended && !r.closed {
+		b.cond.Wait()
+	}
+	switch {
+	case r.closed:
+		return nil, errClosed
+	case b.head == nil:
+		return nil, b.err
+	}
+	return b.head, nil
+}
+
+// shared says which kept answers serve a request: those of its
+// Idempotency-Key, or of the cache. A nil shelf means none.
+func (x *exchange) shared() (s *shelf, key shelfKey, print shelfPrint) {
+	t := x.transport
+	h := x.req.Header
+	name := h.Get(headerIdempotency)
+	switch {
+	case x.req.Method != http.MethodPost:
+	case name != "" && t.replays.enabled():
+		return t.replays, sha256.Sum256(fmt.Appendf(nil, "%q %q %q", x.owner(), x.req.URL.Path, name)), x.print()
+	case name != "" || !t.cache.enabled() || x.kept || !x.cacheable():
+	default:
+		print = x.print()
+		return t.cache, sha256.Sum256(append([]byte(x.owner()), print[:]...)), print
+	}
+	return nil, key, print
+}
+
+// owner tells clients apart: none gets what another was answered.
+func (x *exchange) owner() string {
+	h := x.req.Header
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", h.Get("Authorization"), h.Get("X-Api-Key"), h.Get("Api-Key")))
+	return fmt.Sprintf("%x %s", sum, x.request.Tenant)
+}
+
+// print is what the request asks, to the byte.
+func (x *exchange) print() (p shelfPrint) {
+	h := x.req.Header
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %q %q %q %q\n", x.req.URL.RequestURI(), x.request.Route, x.request.Capability, h["Anthropic-Version"], h["Anthropic-Beta"])
+	sum.Write(x.body.Raw()) // a hash never fails
+	return shelfPrint(sum.Sum(p[:0]))
+}
+
+// cacheable reports whether the client lets the cache answer.
+func (x *exchange) cacheable() bool {
+	h := x.req.Header
+	switch h.Get("Cache-Control") {
+	case "no-store", "no-cache":
+		return false
+	}
+	return h.Get(headerCache) != "off"
+}
+
+// follow answers from a kept answer, or from a call on its way, or makes the
+// call and lets others follow.
+func (x *exchange) follow(s *shelf, key shelfKey, print shelfPrint) (*http.Response, error) {
+	r, fresh := s.enter(key, print, time.Now())
+	if r == nil {
+		x.release()
+		return x.refuse(mistake(http.StatusUnprocessableEntity, "idempotency_key_reuse", "this Idempotency-Key was used for another request")), nil
+	}
+	client := x.req.Context()
+	if fresh {
+		ctx, cancel := context.WithCancel(context.WithoutCancel(client))
+		r.book.mu.Lock()
+		r.book.cancel = cancel
+		r.book.mu.Unlock()
+		x.req = x.req.WithContext(ctx)
+		go x.write(r.book, cancel)
+	} else {
+		x.release()
+	}
+	stop := context.AfterFunc(client, func() { _ = r.Close() })
+	head, err := r.head()
+	if err != nil {
+		stop()
+		_ = r.Close()
+		if client.Err() != nil {
+			err = context.Cause(client)
+		}
+		return nil, err
+	}
+	resp := *head
+	resp.Header = head.Header.Clone()
+	resp.Request = x.req
+	resp.Body = following{r, stop}
+	if !fresh {
+		resp.Header.Set(headerCache, "hit")
+		resp.Header.Set(headerAttempts, "0")
+	}
+	return &resp, nil
+}
+
+// following is a bookReader that ends its watch over the client too.
+type following struct {
+	*bookReader
+	stop func() bool
+}
+
+// Close implements io.Closer.
+func (f following) Close() error {
+	f.stop()
+	return f.bookReader.Close()
+}
+
+// write makes the call and writes its answer down. It ends when the answer
+// does, or when nobody follows it any more.
+func (x *exchange) write(b *book, cancel func()) {
+	defer cancel()
+	resp, err := x.run()
+	if err != nil {
+		b.end(err, false, time.Now())
+		return
+	}
+	defer resp.Body.Close()
+	head := *resp
+	head.Body = nil
+	b.begin(&head)
+	chunk := x.transport.chunks.Get().(*[chunkSize]byte)
+	defer x.transport.chunks.Put(chunk)
+	for err == nil {
+		var n int
+		if n, err = resp.Body.Read(chunk[:]); n > 0 {
+			b.write(chunk[:n])
+		}
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	b.end(err, err == nil && x.answered(resp), time.Now())
+}
+
+// answered reports whether the request came to a whole answer of the tier it
+// is meant for, which may be given again.
+func (x *exchange) answered(resp *http.Response) bool {
+	a, ok := resp.Body.(*attempt)
+	return ok && a.exposed && a.outcome.Class == model.ClassOK && !a.permit.Degraded
+}

@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"time"
+
+	"weir/model"
+)
+
+// Forecast says where a request would come to stand and how long it would
+// wait.
+type Forecast struct {
+	// Position is its place in the route's queue, from 1.
+	Position int
+	// Least is the time before which nothing can start, as far as is known.
+	Least time.Duration
+	// Most is twice what the queue's pace of the last seconds makes of its
+	// position, negative when nothing tells the pace. A request that cannot
+	// wait so long is refused, and every request ends at its deadline.
+	Most time.Duration
+}
+
+// paceDoubt is by how much a queue's pace, seen over a few seconds, may be
+// wrong.
+const paceDoubt = 2
+
+// Forecast returns what awaits a request of that priority for a route; ok is
+// false when there is no such route.
+func (c *Client) Forecast(route string, p model.Priority) (f Forecast, ok bool) {
+	r := c.fleet.Load().routes[route]
+	if r == nil {
+		return f, false
+	}
+	var v model.GateView
+	c.View(&v)
+	return forecast(r, p, &v), true
+}
+
+func forecast(r *model.RouteConfig, p model.Priority, v *model.GateView) Forecast {
+	f := Forecast{Position: 1, Least: opens(r, v), Most: -1}
+	for i := range v.Queues {
+		q := &v.Queues[i]
+		if q.Route != r.Name {
+			continue
+		}
+		for at := p; int(at) < len(q.Waiting); at++ {
+			f.Position += q.Waiting[at]
+		}
+		switch {
+		case q.Pace > 0:
+			f.Most = f.Least + paceDoubt*time.Duration(f.Position)*q.Pace.Duration()
+		case f.Position == 1 && f.Least == 0 && room(r, v):
+			f.Most = 0
+		}
+	}
+	return f
+}
+
+// opens is how long no channel of the route's first tier may be called.
+func opens(r *model.RouteConfig, v *model.GateView) time.Duration {
+	least := time.Duration(-1)
+	each(r, v, func(c *model.ChannelView) {
+		if wait := c.Wait.Duration(); least < 0 || wait < least {
+			least = wait
+		}
+	})
+	return max(least, 0)
+}
+
+// room reports whether a channel of the route's first tier has a free slot.
+func room(r *model.RouteConfig, v *model.GateView) bool {
+	free := false
+	each(r, v, func(c *model.ChannelView) {
+		free = free || c.Mode == model.ModeObserve || c.Wait == 0 && c.InFlight+c.Held < c.Share
+	})
+	return free
+}
+
+func each(r *model.RouteConfig, v *model.GateView, yield func(c *model.ChannelView)) {
+	if len(r.Tiers) == 0 {
+		return
+	}
+	for _, w := range r.Tiers[0].Channels {
+		for i := range v.Channels {
+			if v.Channels[i].Channel == w.Channel {
+				yield(&v.Channels[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"container/list"
+	"sync"
+	"time"
+
+	"weir/model"
+)
+
+// maxTasks bounds the tasks that are remembered; the one whose last call is
+// oldest is forgotten first. maxTaskName bounds a task's name, in bytes.
+const (
+	maxTasks    = 10_000
+	maxTaskName = 128
+)
+
+// TaskConfig bounds what one task, the chained calls that carry the same
+// X-Weir-Task, may spend on failure. Retries of each call on its own multiply
+// along a chain: thirty steps of three tries each, repeated twice by the
+// application, are 180 attempts. With a task there are at most as many
+// attempts as successes, plus Retries, plus one.
+type TaskConfig struct {
+	// Retries is the attempts that may follow a failed one, over all calls; 0
+	// means 5, negative none.
+	Retries int
+	// Total is the time from the first call to the end of the last; 0 means
+	// 10 minutes.
+	Total time.Duration
+}
+
+func (c TaskConfig) withDefaults() TaskConfig {
+	if c.Retries == 0 {
+		c.Retries = 5
+	}
+	c.Retries = max(c.Retries, 0)
+	if c.Total <= 0 {
+		c.Total = 10 * time.Minute
+	}
+	return c
+}
+
+// tasks are the tasks that calls belong to.
+type tasks struct {
+	cfg TaskConfig
+
+	mu  sync.Mutex
+	by  map[string]*list.Element
+	age list.List // of *task, the one called last at the back
+}
+
+// task is one chain of calls. Its owner's lock guards it.
+type task struct {
+	owner   *tasks
+	name    string
+	began   time.Time
+	retries int  // that are left
+	failed  bool // the last attempt that ended failed
+}
+
+func newTasks(c TaskConfig) *tasks {
+	return &tasks{cfg: c.withDefaults(), by: map[string]*list.Element{}}
+}
+
+// get returns the task of that name, which begins now if there is none.
+func (s *tasks) get(name string, now time.Time) *task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := s.by[name]; at != nil {
+		s.age.MoveToBack(at)
+		return at.Value.(*task)
+	}
+	for s.age.Len() >= maxTasks {
+		oldest := s.age.Front()
+		delete(s.by, oldest.Value.(*task).name)
+		s.age.Remove(oldest)
+	}
+	t := &task{owner: s, name: name, began: now, retries: s.cfg.Retries}
+	s.by[name] = s.age.PushBack(t)
+	return t
+}
+
+// ends is when the task's last call must have ended.
+func (t *task) ends() time.Time { return t.began.Add(t.owner.cfg.Total) }
+
+// take allows an attempt, or says that it may not be: it would follow a failed
+// one, and the task's retries are used up. A nil task allows everything.
+func (t *task) take() bool {
+	if t == nil {
+		return true
+	}
+	t.owner.mu.Lock()
+	defer t.owner.mu.Unlock()
+	if !t.failed {
+		return true
+	}
+	if t.retries == 0 {
+		return false
+	}
+	t.retries--
+	t.failed = false // the next one that fails costs again
+	return true
+}
+
+// ended notes how an attempt ended. What is the caller's own doing costs the
+// task nothing.
+func (t *task) ended(c model.Class) {
+	if t == nil || c == model.ClassInvalid || c == model.ClassCanceled {
+		return
+	}
+	t.owner.mu.Lock()
+	t.failed = c != model.ClassOK
+	t.owner.mu.Unlock()
+}
