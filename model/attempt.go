@@ -175,7 +175,7 @@ func (f *Fleet) refuseWindow(c *channel, a *Attempt, sent Nanos, fx *Effects) {
 		f.counters.StaleRefusals++
 		return
 	}
-	before, after, reason := c.window.refused(par, f.now, c.top(), c.inflight, c.accepted)
+	before, after, reason := c.window.refused(par, f.now, c.top(), c.inflight)
 	f.cutMade(c, before, false)
 	f.decide(fx, Decision{Channel: c.name, Rule: RuleWindowCut, Before: int64(before), After: int64(after), Reason: reason + code(a)})
 	fx.Now = true

@@ -222,6 +222,7 @@ func (c *channel) observe(p *Params) {
 	used := max(scale(slots, p.UsedShare), 1)
 	c.window.Used = c.inflight >= used || c.queued > 0 && c.inflight+c.queued >= slots
 	c.window.Calm = c.latency.calm(p, c.at)
+	c.window.took(p, c.accepted)
 	c.window.hold(p, c.top())
 	if !c.window.Drained && c.inflight <= slots && c.heard(p) {
 		c.window.Drained = true

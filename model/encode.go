@@ -155,6 +155,8 @@ func (c *coder) channel(ch *channel) {
 	num(c, &w.Epoch)
 	num(c, &w.CutAt)
 	num(c, &w.Ceiling)
+	num(c, &w.Goal)
+	num(c, &w.Series)
 	l := &ch.latency
 	list(c, &l.Cells, func(c *coder, cell *latencyCell) {
 		num(c, &cell.Key)

@@ -9,9 +9,11 @@ const (
 	// gateMaxSlots bounds a grant, against absurd messages.
 	gateMaxSlots = 1 << 31
 	// gateLeastRefusal is the time within which a refusal comes, at least:
-	// an attempt older than that counts as accepted. gateMostRefusal bounds
-	// the estimate, since a gateway's timeout is no measure of it.
+	// an attempt older than that counts as accepted. gateFirstRefusal is the
+	// same before one was seen, gateMostRefusal bounds the estimate, since a
+	// gateway's timeout is no measure of it.
 	gateLeastRefusal = 50 * Millisecond
+	gateFirstRefusal = Second
 	gateMostRefusal  = 5 * Second
 	// gateDouble is the time in which a share that was capped doubles.
 	gateDouble = Second
@@ -149,7 +151,7 @@ type gateLocal struct {
 	// one slot.
 	alone, good int64
 	bad         int
-	// refusal is the estimate of how long a refusal takes.
+	// refusal is the estimate of how long a refusal takes, 0 before the first.
 	refusal Nanos
 }
 
@@ -157,7 +159,7 @@ func newGateChannel(name string) *gateChannel {
 	return &gateChannel{
 		name: name, reported: ChannelReport{Channel: name},
 		told:  gateTold{weight: One},
-		local: gateLocal{cap: -1, alone: -1, refusal: gateLeastRefusal},
+		local: gateLocal{cap: -1, alone: -1},
 	}
 }
 
@@ -229,15 +231,23 @@ func (c *gateChannel) used(now Nanos) int64 {
 }
 
 // accepted counts what is in flight and was surely taken by the provider:
-// first byte seen, or older than a refusal takes.
-func (c *gateChannel) accepted(now Nanos) int64 {
-	var n int64
+// first byte seen, or older than a refusal takes. next is when time alone will
+// make it more.
+func (c *gateChannel) accepted(now Nanos) (n int64, next Nanos) {
+	within := c.local.refusal
+	if within == 0 {
+		within = gateFirstRefusal
+	}
+	next = gateNever
 	for r := c.first; r != nil; r = r.at.next {
-		if r.at.accepted || now-r.at.started > c.local.refusal {
+		switch {
+		case r.at.accepted || now-r.at.started >= within:
 			n++
+		case next == gateNever:
+			next = r.at.started + within
 		}
 	}
-	return n
+	return n, next
 }
 
 // refusedAfter takes how long a refusal took. The estimate is twice the

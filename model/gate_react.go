@@ -123,7 +123,8 @@ func (g *Gate) shrink(now Nanos, r *gateRequest, share int64, backoff Nanos) {
 	if share <= 1 {
 		return // its held slot is the cut
 	}
-	l.cap = min(max(scale(share, g.cfg.Params.CutShare), c.accepted(now), 1), share)
+	taken, _ := c.accepted(now)
+	l.cap = min(max(scale(share, g.cfg.Params.CutShare), taken, 1), share)
 	l.capAt = gateLater(now, gateTrust)
 	l.capMark = g.number.settled
 }

@@ -29,7 +29,10 @@ type gateReports struct {
 	// how long a change waits. full asks for every channel and pool, fullAt
 	// is when that was last done.
 	last, due, linger, fullAt Nanos
-	full, left                bool
+	// more is when time alone makes more of what is in flight surely taken,
+	// while something waits: the controller may raise the window for it.
+	more       Nanos
+	full, left bool
 }
 
 // gateEnded is an attempt not yet reported.
@@ -150,6 +153,7 @@ func (g *Gate) Report(now Nanos, r *Attempts) {
 	}
 	full := o.full || now-o.fullAt >= g.span/3
 	batch := min(o.n, gateBatch)
+	o.more = gateNever
 	g.spread(now, batch)
 	for _, c := range g.channels {
 		g.reportChannel(now, c, full, r)
@@ -184,7 +188,7 @@ func (g *Gate) reported(now Nanos, full, leaving bool) {
 	case o.n > 0:
 		o.due = now + gateSoonest
 	default:
-		o.due = gateLater(now, g.span/3)
+		o.due = min(gateLater(now, g.span/3), gateLater(o.more, gateLinger))
 	}
 	if len(o.sent) >= gateMaxSent {
 		o.thin()
@@ -307,9 +311,13 @@ func (t *gateTier) spread(lane *queueLane) {
 func (g *Gate) reportChannel(now Nanos, c *gateChannel, full bool, r *Attempts) {
 	inflight := c.inflight - c.probing
 	held := c.used(now) - inflight
+	accepted, more := c.accepted(now)
+	if c.waiting.requests > 0 {
+		g.out.more = min(g.out.more, more)
+	}
 	n := ChannelReport{
 		Channel:  c.name,
-		InFlight: uint32(inflight), Held: uint32(held), Accepted: uint32(c.accepted(now)),
+		InFlight: uint32(inflight), Held: uint32(held), Accepted: uint32(accepted),
 		Queued: uint32(min(c.waiting.requests, gateMaxSlots)), Urgent: uint32(min(c.waiting.urgent, gateMaxSlots)),
 		WaitingTokens: c.waiting.tokens,
 		Applied:       c.grant.applied,

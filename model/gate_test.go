@@ -122,7 +122,8 @@ func TestGateAccepted(t *testing.T) {
 	}
 	accepted := func(now Nanos) (n int64) {
 		for _, c := range g.channels {
-			n += c.accepted(now)
+			taken, _ := c.accepted(now)
+			n += taken
 		}
 		return n
 	}
@@ -136,7 +137,7 @@ func TestGateAccepted(t *testing.T) {
 	if got := accepted(now); got != 2 {
 		t.Errorf("%d accepted after two first bytes, want 2", got)
 	}
-	if got := accepted(2*Second + gateLeastRefusal + 1); got != 4 {
+	if got := accepted(2*Second + gateFirstRefusal); got != 4 {
 		t.Errorf("%d accepted after the time of a refusal, want 4", got)
 	}
 	g.Done(3*Second, ids[1], Outcome{Class: ClassOK})

@@ -105,10 +105,11 @@ func (g *Gate) View(now Nanos, v *GateView) {
 
 func (g *Gate) viewChannel(now Nanos, c *gateChannel) ChannelView {
 	used := c.used(now)
+	taken, _ := c.accepted(now)
 	v := ChannelView{
 		Channel: c.name, Mode: ModeEnforce, Breaker: c.told.breaker,
 		Share: c.share(now, g.lost, g.met), Granted: c.grant.slots,
-		InFlight: c.inflight, Held: used - c.inflight + c.probing, Accepted: c.accepted(now),
+		InFlight: c.inflight, Held: used - c.inflight + c.probing, Accepted: taken,
 		Queued: int64(c.reported.Queued), Weight: c.told.weight, Epoch: c.told.epoch,
 		Reason: c.told.reason, WouldRefuse: c.wouldRefuse, Retries: c.retries, Attempts: c.attempts,
 	}

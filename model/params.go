@@ -18,7 +18,7 @@ type Params struct {
 	CutShare        PPM   // what an agent's own cut keeps until the controller speaks
 	PinFloor        PPM   // least share a measured cut keeps
 	Plateau         Nanos // time at the known limit before the climb
-	ClimbCube       Milli // climb in milli-slots per cubic second
+	ClimbDouble     Nanos // time in which the climb beyond the plateau doubles
 	UsedShare       PPM   // share of the window in flight that counts as used
 	LatencyCalm     PPM   // latency over its baseline up to which the window grows
 	LatencyHigh     PPM   // latency over its baseline from which the window shrinks
@@ -138,8 +138,8 @@ func ParamSpecs() []ParamSpec {
 		{"slow_start_gain", milli, 0, 4_000, 1_000, ScaleLinear, "RFC 5681 slow start: one per success", func(p *Params) *int64 { return (*int64)(&p.SlowStartGain) }},
 		{"cut_share", ppm, 300_000, 980_000, 700_000, ScaleLinear, "an agent's own cut before the controller speaks; for the fleet it would cost 15 % of goodput", func(p *Params) *int64 { return (*int64)(&p.CutShare) }},
 		{"pin_floor", ppm, 100_000, 980_000, 400_000, ScaleLinear, "a measurement taken while reports are on their way reads low; no single one may take more than this", func(p *Params) *int64 { return (*int64)(&p.PinFloor) }},
-		{"plateau", ns, s / 2, 120 * s, 8 * s, ScaleLog, "8 s at the known limit: 0.7 % refused and a rise found in 6 s; 4 s gives 1.1 % and 4 s", func(p *Params) *int64 { return (*int64)(&p.Plateau) }},
-		{"climb_cube", milli, 1, 100_000, 400, ScaleLog, "CUBIC's 0.4 (RFC 9438), here in slots of the whole fleet", func(p *Params) *int64 { return (*int64)(&p.ClimbCube) }},
+		{"plateau", ns, s / 2, 120 * s, 6 * s, ScaleLog, "at 1.5 times the demand 6 s refuse 0.9 % beside the noise and find a rise within 10 s; 4 s 0.1 % more, 8 s 0.1 % less", func(p *Params) *int64 { return (*int64)(&p.Plateau) }},
+		{"climb_double", ns, s / 10, 60 * s, 800 * ms, ScaleLog, "a hundred slots in 5 s, the first at one a second: what an answer's way of 250 ms lets pass is then refused once", func(p *Params) *int64 { return (*int64)(&p.ClimbDouble) }},
 		{"used_share", ppm, 500_000, 1_000_000, 875_000, ScaleLinear, "a window that is not in use proves nothing; reports are up to 100 ms old, so all of it would never be seen in use", func(p *Params) *int64 { return (*int64)(&p.UsedShare) }},
 		{"latency_calm", ppm, 1_010_000, 3_000_000, 1_060_000, ScaleLinear, "in the compressed cascade 1.06 and 1.22 give 0.93 of what could be served, 1.10 and 1.18 give 0.91; noise of 60 calls is 3 %", func(p *Params) *int64 { return (*int64)(&p.LatencyCalm) }},
 		{"latency_high", ppm, 1_050_000, 10_000_000, 1_220_000, ScaleLinear, "see latency_calm; earlier cuts take noise for a slowdown, later ones give away what a crowded provider could do", func(p *Params) *int64 { return (*int64)(&p.LatencyHigh) }},

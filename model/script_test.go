@@ -55,7 +55,7 @@ type speaker struct {
 // scriptParams are the parameters that scripts begin with: fixed, so that
 // tuning a default does not move every golden file.
 const scriptParams = `window_start=5000 window_floor=1000 window_max=4096000 slow_start_gain=1000
-	cut_share=700000 pin_floor=400000 plateau=8s climb_cube=400 used_share=875000
+	cut_share=700000 pin_floor=400000 plateau=6s climb_double=800ms used_share=875000
 	latency_calm=1100000 latency_high=1250000 latency_samples=24 latency_cut_floor=700000
 	weight_decay=700000 weight_floor=50000 weight_half_life=30s
 	breaker_ratio=500000 breaker_volume=20 breaker_window=10s breaker_consecutive=5

@@ -4,21 +4,28 @@ import "fmt"
 
 // window is how many attempts the whole fleet may have in flight on a channel.
 //
-// Before the first cut it grows by SlowStartGain per success, as TCP's slow
-// start does (RFC 5681). A refusal is a measurement: the window is pinned to
-// what the provider was accepting, stays there for a plateau and then climbs
-// by the cube of the time since,
+// Before the first cut it doubles with what the provider surely took, as TCP's
+// slow start does per round trip (RFC 5681). A refusal is a measurement: what
+// is in flight besides it is what the provider takes. The window is set a step
+// below that, and each next refusal of a level that never worked doubles the
+// step. Then it climbs,
 //
-//	W(g) = base + ClimbCube · (g − plateau)³     [milli-slots, g in seconds]
+//	W(g) = goal − (goal − base) · ((plateau − g) ÷ plateau)³    up to the plateau
+//	W(g) = goal + unit · (2^((g − plateau) ÷ double) − 1)      beyond it
 //
-// so that it tests the known limit with single slots and a vanished limit
-// fast (the convex half of CUBIC, RFC 9438 §4.1, without its cut). g is the
-// time the window was really used since the cut: a window that is not in use
-// proves nothing. It does not oscillate because one cut is made per epoch,
-// and none before what is in flight has once been within the window.
+// where goal is a little under the level that was refused: so it comes back
+// fast to what is known (the concave half of CUBIC, RFC 9438 §4.1, with the
+// cut measured instead of fixed), tests it with single slots, and leaves a
+// vanished limit fast. A cube would pass the first slots three times as fast
+// and the first hundred no sooner.
+// g is the time the window was really used since the cut: a window that is not
+// in use proves nothing. It does not oscillate because one cut is made per
+// epoch, and none before what is in flight has once been within the window.
 type window struct {
 	// Base is the window when it was last set. Invariant: > 0.
 	Base Milli
+	// Goal is where the climb since then pauses; at least Base.
+	Goal Milli
 	// Grown is the time in use since then.
 	Grown Nanos
 	// Slow is set until the first cut: slow start.
@@ -37,22 +44,31 @@ type window struct {
 	Drained bool
 	// Ceiling is the window at the last refusal, 0 before the first.
 	Ceiling Milli
+	// Series counts the refusals since a window last worked.
+	Series int64
 }
 
-// After a cut that latency made the climb begins sooner and goes by share of
-// the window, since testing a slowdown costs no refusal:
-//
-//	W(g) = base · (1 + latencyClimb · (g − latencyPlateau)³)
-//
-// 1 s is the time in which the calls that measure the cut end; 0.03 is a
-// twentieth after 1.2 s more and double after 3.2 s.
 const (
+	// cutStep is the first step of a cut below what was in flight: about what
+	// the reports' age makes uncertain.
+	cutStep PPM = 7_800
+	// maxStep bounds its doubling: what is taken beyond the limit is lost
+	// until the climb has brought it back.
+	cutStepMost PPM = 200_000
+	// goalGap is how far below a refused level the climb pauses.
+	goalGap PPM = 15_600
+	// proven is how long a window must have been in use without a refusal to
+	// count as one that works.
+	proven = 1 * Second
+	// climbUnit is the least unit of the climb as a share of the window: a
+	// limit of thousands is found again as fast as one of hundreds.
+	climbUnit PPM = 4_000
+	// latencyPlateau and latencyUnit are the same after a cut that latency
+	// made: testing a slowdown costs no refusal. 1 s is the time in which the
+	// calls that measure the cut end.
 	latencyPlateau     = 1 * Second
-	latencyClimb   PPM = 30_000
+	latencyUnit    PPM = 30_000
 )
-
-// repeatedShare is what a cut soon after another keeps of what is in flight.
-const repeatedShare PPM = 900_000
 
 func newWindow(p *Params) window {
 	return window{Base: p.WindowStart, Slow: true, Calm: true, Drained: true}
@@ -61,47 +77,65 @@ func newWindow(p *Params) window {
 // advance adds the time in use. It is linear in time, so that how often it is
 // called does not matter.
 func (w *window) advance(span Nanos) {
-	if w.Used && w.Calm && !w.Slow {
+	if w.Used && w.Calm && w.Drained && !w.Slow {
 		w.Grown += span
 	}
 }
 
 // value returns the window, within its floor and top; top is 0 for none.
 func (w *window) value(p *Params, top Milli) Milli {
-	v := w.Base
-	plateau, cube := p.Plateau, int64(p.ClimbCube)
-	if w.ByLatency {
-		plateau, cube = latencyPlateau, max(cube, scale(int64(w.Base), latencyClimb))
-	}
-	if g := (w.Grown - plateau) / Millisecond; g > 0 {
-		g = min(g, 1_000_000) // a thousand seconds: the cube stays within int64
-		v += Milli(mulDiv(cube, int64(g)*int64(g)*int64(g), 1_000_000_000))
-	}
 	hi := p.WindowMax
 	if top > 0 {
 		hi = min(hi, top)
 	}
-	return max(min(v, hi), min(p.WindowFloor, hi))
+	return max(min(w.climbed(p), hi), min(p.WindowFloor, hi))
+}
+
+// climbed returns the window without bounds.
+func (w *window) climbed(p *Params) Milli {
+	goal, plateau, unit := max(w.Goal, w.Base), p.Plateau, max(1000, scale(int64(w.Base), climbUnit))
+	if w.ByLatency {
+		goal, plateau, unit = w.Base, latencyPlateau, scale(int64(w.Base), latencyUnit)
+	}
+	if g := w.Grown - plateau; g > 0 {
+		// Between two doublings the chord: exact at both ends.
+		whole := min(g/p.ClimbDouble, 24)
+		part := min(g-whole*p.ClimbDouble, p.ClimbDouble)
+		unit <<= whole
+		return goal + Milli(unit+mulDiv(unit, int64(part), int64(p.ClimbDouble))-unit>>whole)
+	}
+	left := int64(goal - w.Base)
+	for range 3 {
+		left = mulDiv(left, int64(plateau-w.Grown), int64(plateau))
+	}
+	return goal - Milli(left)
 }
 
 // hold keeps the window where it is once latency no longer allows growth: the
 // climb starts anew from here when it does.
 func (w *window) hold(p *Params, top Milli) {
 	if !w.Calm && (w.Grown > latencyPlateau || w.Grown > 0 && !w.ByLatency) {
-		w.Base, w.Grown, w.ByLatency = w.value(p, top), latencyPlateau, true
+		w.Base, w.Grown, w.ByLatency, w.Goal = w.value(p, top), latencyPlateau, true, 0
 	}
 }
 
-// success grows the window in slow start.
+// success grows the window in slow start by a call that ended, took by what
+// the provider has taken: it may be twice that.
 func (w *window) success(p *Params, top Milli) {
 	if w.Slow && w.Used && w.Calm {
 		w.Base = min(w.value(p, top)+p.SlowStartGain, p.WindowMax)
 	}
 }
 
+func (w *window) took(p *Params, accepted int64) {
+	if w.Slow && w.Used && w.Calm {
+		w.Base = max(w.Base, min(Milli(mulDiv(2*accepted, 1000, 1)), p.WindowMax))
+	}
+}
+
 // settle sets the window to v and starts a new climb from there.
 func (w *window) settle(v Milli, now Nanos) {
-	w.Base, w.Grown, w.CutAt = v, 0, now
+	w.Base, w.Goal, w.Grown, w.CutAt = v, 0, 0, now
 }
 
 // stale reports whether a refusal of an attempt admitted under epoch says
@@ -117,30 +151,25 @@ func (w *window) stale(epoch uint64) (string, bool) {
 }
 
 // refused makes the cut of a refusal. inflight is what the fleet has in
-// flight besides what was refused, accepted what the provider surely took of
-// it. It returns the window before and after, and the reason.
-//
-// The first cut after a calm time goes to what is in flight, since a window
-// that crept up is over by little. When that was not enough, each next one
-// takes a tenth more, but nothing of what the provider surely took.
-func (w *window) refused(p *Params, now Nanos, top Milli, inflight, accepted int64) (before, after Milli, reason string) {
+// flight besides what was refused. It returns the window before and after, and
+// the reason.
+func (w *window) refused(p *Params, now Nanos, top Milli, inflight int64) (before, after Milli, reason string) {
 	before = w.value(p, top)
-	calm := w.Slow || now-w.CutAt >= p.Plateau
-	level := min(before, Milli(inflight)*1000)
-	var want Milli
-	if calm {
-		want = level
-		reason = fmt.Sprintf("refused with %d others in flight after a calm time; set to those", inflight)
+	if w.Slow || w.Grown >= proven {
+		w.Series = 0
 	} else {
-		want = max(Milli(scale(int64(level), repeatedShare)), min(Milli(accepted)*1000, level))
-		reason = fmt.Sprintf("refused again with %d others in flight; a tenth less, and no less than the %d it surely took", inflight, accepted)
+		w.Series++
 	}
+	share := min(cutStep<<min(w.Series, 8), cutStepMost)
+	level := min(before, Milli(inflight)*1000)
+	step := Milli(scale(int64(level), share)) / 1000 * 1000 // whole slots: of ten, a hundredth is none
+	want := level - step
 	least := Milli(scale(int64(before), p.PinFloor))
-	after = max(min(want, before-1000), least, p.WindowFloor)
-	after = min(after, before)
+	after = min(max(min(want, before-1000), least, p.WindowFloor), before)
 	w.Ceiling = before
 	w.cut(after, now, false)
-	return before, after, reason
+	w.Goal = level - Milli(scale(int64(level), goalGap))
+	return before, after, fmt.Sprintf("refused with %d others in flight, %d in a row; set %d below those", inflight, w.Series+1, step/1000)
 }
 
 // slowed makes the cut of a latency ratio over the baseline. By Little's law

@@ -24,6 +24,8 @@ func drawWindow(t *rapid.T, p *Params) window {
 	w.Base = Milli(rapid.Int64Range(1, int64(p.WindowMax)).Draw(t, "base"))
 	w.Grown = Nanos(rapid.Int64Range(0, int64(100*Hour)).Draw(t, "grown"))
 	w.Slow, w.Used, w.Calm = rapid.Bool().Draw(t, "slow"), rapid.Bool().Draw(t, "used"), rapid.Bool().Draw(t, "calm")
+	w.Goal = Milli(rapid.Int64Range(0, int64(p.WindowMax)).Draw(t, "goal"))
+	w.Series = rapid.Int64Range(0, math.MaxInt64-1).Draw(t, "series")
 	w.ByLatency, w.Drained = rapid.Bool().Draw(t, "by latency"), rapid.Bool().Draw(t, "drained")
 	return w
 }
@@ -76,11 +78,10 @@ func TestWindowCuts(t *testing.T) {
 		was := w
 		top := Milli(rapid.Int64Range(0, int64(p.WindowMax)).Draw(t, "top"))
 		inflight := rapid.Int64Range(0, int64(MaxAgents)*math.MaxUint32).Draw(t, "inflight")
-		accepted := rapid.Int64Range(0, inflight).Draw(t, "accepted")
 		now := Nanos(rapid.Int64Range(0, int64(Hour)).Draw(t, "now"))
 		var before, after, least Milli
 		if rapid.Bool().Draw(t, "refused") {
-			before, after, _ = w.refused(&p, now, top, inflight, accepted)
+			before, after, _ = w.refused(&p, now, top, inflight)
 			least = Milli(scale(int64(before), p.PinFloor))
 			if w.Ceiling != before || w.ByLatency {
 				t.Fatalf("a refusal at %d is remembered as %+v", before, w)
@@ -102,29 +103,54 @@ func TestWindowCuts(t *testing.T) {
 	})
 }
 
-// TestWindowCutGoesWhereItWasMeasured tells the three sizes of a cut.
+// TestWindowCutGoesWhereItWasMeasured tells the sizes of a cut: a step below
+// what is in flight, which doubles while nothing works.
 func TestWindowCutGoesWhereItWasMeasured(t *testing.T) {
 	p := DefaultParams()
-	p.PinFloor = 100_000
 	for _, c := range []struct {
-		name               string
-		slow               bool
-		since              Nanos
-		inflight, accepted int64
-		want               Milli
+		name     string
+		slow     bool
+		grown    Nanos
+		series   int64
+		inflight int64
+		want     Milli
 	}{
-		{"first of all: to what is in flight", true, 0, 36, 10, 36_000},
-		{"after a calm time: the same", false, p.Plateau, 36, 10, 36_000},
-		{"soon again: a tenth less", false, Second, 36, 10, 32_400},
-		{"nothing accepted: the same", false, Second, 36, 0, 32_400},
-		{"as many accepted as in flight: to those", false, Second, 36, 36, 36_000},
-		{"more in flight than the window: at least one slot less", true, 0, 99, 10, 39_000},
-		{"nothing in flight: the least share", true, 0, 0, 0, 4_000},
+		{"first of all: a little less than in flight", true, 0, 9, 360, 358_000},
+		{"one that worked: the same", false, proven, 3, 360, 358_000},
+		{"again: twice the step", false, 0, 0, 360, 355_000},
+		{"the fourth: eight times", false, proven - 1, 2, 360, 338_000},
+		{"at last a fifth", false, 0, 40, 360, 288_000},
+		{"more in flight than the window: at least one slot less", true, 0, 0, 990, 397_000},
+		{"nothing in flight: the least share", true, 0, 0, 0, 160_000},
 	} {
-		w := window{Base: 40_000, Slow: c.slow, CutAt: Minute, Drained: true, Calm: true}
-		_, got, _ := w.refused(&p, Minute+c.since, 0, c.inflight, c.accepted)
+		w := window{Base: 400_000, Slow: c.slow, Grown: c.grown, Series: c.series, Drained: true, Calm: true}
+		_, got, _ := w.refused(&p, Minute, 0, c.inflight)
 		if got != c.want {
 			t.Errorf("%s: cut to %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestWindowClimb follows a window after a cut: back to a little under what
+// was refused within the plateau, then by doubling steps.
+func TestWindowClimb(t *testing.T) {
+	p := DefaultParams()
+	w := window{Base: 100_000, Goal: 120_000, Used: true, Calm: true, Drained: true}
+	for _, c := range []struct {
+		after Nanos
+		want  Milli
+	}{
+		{0, 100_000},
+		{p.Plateau / 2, 117_500},
+		{p.Plateau, 120_000},
+		{p.Plateau + p.ClimbDouble, 121_000},
+		{p.Plateau + 3*p.ClimbDouble, 127_000},
+		{p.Plateau + 7*p.ClimbDouble, 247_000},
+	} {
+		at := w
+		at.advance(c.after)
+		if got := at.value(&p, 0); got != c.want {
+			t.Errorf("after %s the window is %d, want %d", c.after, got, c.want)
 		}
 	}
 }
@@ -155,6 +181,12 @@ func TestWindowSlowStart(t *testing.T) {
 	if want := p.WindowStart + 10*p.SlowStartGain; w.Base != want {
 		t.Errorf("ten successes make %d, want %d", w.Base, want)
 	}
+	if w.took(&p, 40); w.Base != 80_000 {
+		t.Errorf("forty taken make %d, want twice that", w.Base)
+	}
+	if w.took(&p, 4); w.Base != 80_000 {
+		t.Errorf("a few taken make %d of 80000", w.Base)
+	}
 	w.Base = p.WindowMax - 1
 	w.success(&p, 0)
 	if w.Base != p.WindowMax {
@@ -162,6 +194,7 @@ func TestWindowSlowStart(t *testing.T) {
 	}
 	w.cut(9_000, 0, false)
 	w.success(&p, 0)
+	w.took(&p, 90)
 	if w.Base != 9_000 {
 		t.Errorf("after a cut a success makes %d", w.Base)
 	}

@@ -31,16 +31,16 @@ func TestKeys(t *testing.T) {
 
 func TestParams(t *testing.T) {
 	got, err := config.ParseParams("f", strings.NewReader(
-		`{"seq": 7, "name": "calmer", "by": "me", "why": "tuned", "hash": "0011", "params": {"plateau": 12000000000, "climb_cube": 500}}`))
+		`{"seq": 7, "name": "calmer", "by": "me", "why": "tuned", "hash": "0011", "params": {"plateau": 12000000000, "climb_double": 500000000}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &config.Params{Name: "calmer", By: "me", Why: "tuned", Values: map[string]int64{"plateau": 12e9, "climb_cube": 500}}
+	want := &config.Params{Name: "calmer", By: "me", Why: "tuned", Values: map[string]int64{"plateau": 12e9, "climb_double": 500000000}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 	p, err := got.Apply(model.DefaultParams())
-	if err != nil || p.Plateau != 12*model.Second || p.ClimbCube != 500 || p.CutShare != model.DefaultParams().CutShare {
+	if err != nil || p.Plateau != 12*model.Second || p.ClimbDouble != 500*model.Millisecond || p.CutShare != model.DefaultParams().CutShare {
 		t.Errorf("applied: %+v, %v", p, err)
 	}
 	short, err := config.ParseParams("f", strings.NewReader("params: {plateau: 12s}"))
