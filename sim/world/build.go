@@ -14,9 +14,6 @@ func (w *world) build() error {
 		return err
 	}
 	w.cfg.Params = w.policy.params(w.cfg.Params)
-	if w.policy.oracle {
-		w.oracle = &oracle{w: w, share: int64(w.cfg.share)}
-	}
 	w.requests.take() // place 0 means none
 	w.attempts.take()
 	w.places = newPlaces(w.inc)
@@ -25,6 +22,9 @@ func (w *world) build() error {
 		p, truth := provider.New(provider.Config{Incident: w.inc.Providers[i], Seed: w.cfg.Seed, Ideal: true})
 		w.providers = append(w.providers, service{Provider: p, truth: truth, wake: provider.Never})
 		w.watch(i)
+	}
+	if w.policy.oracle {
+		w.oracle = newOracle(w)
 	}
 	w.config = w.inc.Told("sim")
 	if w.policy.untell != nil {

@@ -19,6 +19,7 @@ type request struct {
 	sent    uint32 // attempts at providers
 	attempt uint32 // in flight, 0 for none
 	ticket  model.Ticket
+	until   int64 // the application takes an answer until then, 0 for ever; the oracle's
 }
 
 // attempt is one call at a provider.

@@ -44,7 +44,7 @@ type Config struct {
 	Params *model.Params
 	// BooksFrom is when the books open; what came before is warm-up.
 	BooksFrom time.Duration
-	share     int // of the cap, in percent, for the oracle
+	plan      plan // the oracle's
 	// Observe is called at the end of every second, nil for none.
 	Observe func(Second)
 	// Points asks for Result.Series with at most so many points; 0 for none.
@@ -90,23 +90,12 @@ type service struct {
 }
 
 // Run lives the incident through and returns what became of it. The oracle
-// lives it through once for each of OracleShares, and the best run counts.
+// lives it through under several plans, and the best run counts.
 func Run(c Config) (*Result, error) {
-	if c.Policy != PolicyOracle {
-		return live(c)
+	if c.Policy == PolicyOracle {
+		return bestOracle(c)
 	}
-	var best *Result
-	for _, share := range OracleShares() {
-		c.share = share
-		r, err := live(c)
-		if err != nil {
-			return nil, err
-		}
-		if best == nil || r.Completed > best.Completed {
-			best = r
-		}
-	}
-	return best, nil
+	return live(c)
 }
 
 // live is one run.
