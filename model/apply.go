@@ -17,7 +17,7 @@ func (f *Fleet) Apply(r Record, fx *Effects) {
 	}
 	f.step(r)
 	f.counters.Records++
-	f.dirty.mark("head")
+	f.dirty.head = true
 	switch fact := r.Fact.(type) {
 	case *Attempts:
 		f.applyAttempts(fact, fx)
@@ -92,7 +92,7 @@ func (f *Fleet) source(s *Source, attempts uint64, fx *Effects) *member {
 			return nil
 		}
 	}
-	f.dirty.mark("agent/" + m.agent)
+	f.dirty.member(m)
 	switch {
 	case s.Boot > m.boot, s.Boot < m.boot && m.forgotten:
 		f.reboot(m, s.Boot, fx)
@@ -161,6 +161,7 @@ func (f *Fleet) heard(m *member) {
 		for _, c := range f.channels {
 			if i, ok := searchLease(c.leases, m.agent); ok && c.leases[i].away {
 				c.advance(f.now)
+				c.count(&c.leases[i], -1)
 				c.leases[i].back(f.now)
 				c.count(&c.leases[i], 1)
 				c.wants, c.urgent = true, true
@@ -289,7 +290,7 @@ func (f *Fleet) applySummary(s *Summary, fx *Effects) {
 		c.counts[n.Class] += n.Attempts
 		c.tokensIn += uint64(max(n.In, 0))
 		c.tokensOut += uint64(max(n.Out, 0))
-		f.dirty.mark("channel/" + c.name)
+		f.dirty.channel(c)
 	}
 	f.poolReports(m, s.Pools)
 	f.renew(m, fx)
@@ -317,12 +318,12 @@ func (f *Fleet) tell(m *member, fx *Effects) {
 	m.quoted, m.lasts = m.folded, f.par().LeaseDuration
 	m.until = max(m.until, m.heard+m.lasts)
 	f.setAlarm(m.until)
-	f.dirty.mark("agent/" + m.agent)
+	f.dirty.member(m)
 }
 
 // want puts a touched channel in line for a lease pass.
 func (f *Fleet) want(c *channel) {
-	f.dirty.mark("channel/" + c.name)
+	f.dirty.channel(c)
 	if !c.queuedForPass {
 		c.queuedForPass = true
 		f.pending = append(f.pending, c)
@@ -330,7 +331,7 @@ func (f *Fleet) want(c *channel) {
 }
 
 func (f *Fleet) wantPool(p *pool) {
-	f.dirty.mark("pool/" + p.name)
+	f.dirty.pool(p)
 	p.wants = true
 	if !p.queuedForPass {
 		p.queuedForPass = true

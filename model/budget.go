@@ -24,6 +24,7 @@ type pool struct {
 	wants bool
 	// queuedForPass is whether it is in the fleet's line; not state.
 	queuedForPass bool
+	mark          dirtyMark // not state
 }
 
 // poolGrant is one agent's part.

@@ -54,10 +54,15 @@ type channel struct {
 	// 0 for none: the leases are scaled once, when the record is done.
 	cutFrom Milli
 
-	// Not state: scratch of the pass, and whether it is in the fleet's line.
-	scratch       []int64
-	order         []int
-	ranks         []slotRank
+	// What follows is not state. claimed and granted are sums over the leases
+	// of agents that are present, of claims and slots; gone counts the others.
+	claimed, granted, gone int64
+	// Scratch of the pass, and whether it is in the fleet's line.
+	mark          dirtyMark
+	rows          []passRow
+	demands       []int64
+	line          []slotRank
+	kept          []keptRange
 	queuedForPass bool
 }
 
@@ -167,12 +172,29 @@ func (c *channel) drop(agent string) {
 // count adds (sign 1) or takes (−1) a lease's report to the sums.
 func (c *channel) count(l *lease, sign int64) {
 	if l.away {
+		c.gone += sign
 		return
 	}
+	c.claimed += sign * l.claim(c.at)
+	c.granted += sign * l.slots
 	c.inflight += sign * l.inflight
 	c.held += sign * l.held
 	c.accepted += sign * l.accepted
 	c.queued += sign * l.queued
+}
+
+// derive sets what follows from the leases.
+func (c *channel) derive() {
+	c.claimed, c.granted, c.gone = 0, 0, 0
+	for i := range c.leases {
+		l := &c.leases[i]
+		if l.derive(); l.away {
+			c.gone++
+			continue
+		}
+		c.claimed += l.claim(c.at)
+		c.granted += l.slots
+	}
 }
 
 // report takes how the channel stands at one agent. seq is the newest record:
@@ -245,7 +267,9 @@ func (c *channel) cutLeases(p *Params, now Nanos, rev uint64) {
 	c.cuts = append(c.cuts, Cut{Revision: rev, Num: int64(after), Den: int64(before)})
 	for i := range c.leases {
 		if l := &c.leases[i]; !l.away {
+			c.count(l, -1)
 			l.cut(c.cuts)
+			c.count(l, 1)
 		}
 	}
 	// A grant of this record would share the cut's revision, and its
@@ -267,7 +291,9 @@ func (c *channel) secure(p *Params, rev uint64, tell func(agent string)) {
 	for i := range c.leases {
 		l := &c.leases[i]
 		if safe := safeOf(l.slots, p, c.onLoss()); !l.away && safe != l.safe {
+			c.count(l, -1)
 			l.grant(l.slots, safe, l.offset, rev)
+			c.count(l, 1)
 			tell(l.agent)
 		}
 	}

@@ -381,13 +381,15 @@ func (f *Fleet) Parts() iter.Seq2[string, []byte] {
 // that is gone has a nil value.
 func (f *Fleet) DirtyParts() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
-		keys := slices.Sorted(maps.Keys(f.dirty.keys))
+		keys := slices.Collect(maps.Keys(f.dirty.keys))
+		if f.dirty.head {
+			keys = append(keys, "head")
+		}
 		if f.dirty.whole {
 			keys = append(keys, f.keys()...)
-			slices.Sort(keys)
-			keys = slices.Compact(keys)
 		}
-		for _, key := range keys {
+		slices.Sort(keys)
+		for _, key := range slices.Compact(keys) {
 			if !yield(key, f.part(key)) {
 				return
 			}
@@ -396,13 +398,19 @@ func (f *Fleet) DirtyParts() iter.Seq2[string, []byte] {
 }
 
 // Clean forgets what changed: it was stored.
-func (f *Fleet) Clean() { f.dirty = dirtySet{} }
+func (f *Fleet) Clean() { f.dirty = dirtySet{round: f.dirty.round + 1} }
 
-// dirtySet is which parts changed.
+// dirtySet is which parts changed since the last Clean. What has a mark of its
+// own is put in once: it remembers the round in which it was.
 type dirtySet struct {
 	keys  map[string]struct{}
+	head  bool
 	whole bool
+	round uint64 // counts Clean
 }
+
+// dirtyMark is one more than the round in which its owner was last put in.
+type dirtyMark uint64
 
 func (d *dirtySet) mark(key string) {
 	if d.keys == nil {
@@ -411,8 +419,19 @@ func (d *dirtySet) mark(key string) {
 	d.keys[key] = struct{}{}
 }
 
-func (d *dirtySet) gone(key string) { d.mark(key) }
-func (d *dirtySet) all()            { d.whole = true }
+// once marks the part of that kind and name, whose mark is m.
+func (d *dirtySet) once(m *dirtyMark, kind, name string) {
+	if now := dirtyMark(d.round + 1); *m != now {
+		*m = now
+		d.mark(kind + name)
+	}
+}
+
+func (d *dirtySet) gone(key string)    { d.mark(key) }
+func (d *dirtySet) all()               { d.whole = true }
+func (d *dirtySet) channel(c *channel) { d.once(&c.mark, "channel/", c.name) }
+func (d *dirtySet) pool(p *pool)       { d.once(&p.mark, "pool/", p.name) }
+func (d *dirtySet) member(m *member)   { d.once(&m.mark, "agent/", m.agent) }
 
 // goneFrom marks the parts that old has and f has not.
 func (d *dirtySet) goneFrom(old, f *Fleet) {
@@ -457,7 +476,7 @@ func FleetFromParts(parts iter.Seq2[string, []byte]) (*Fleet, error) {
 	}
 	f.hash = f.params.Params.Hash()
 	f.alarm = 0
-	f.dirty = dirtySet{}
+	f.Clean()
 	if err := f.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrState, err)
 	}
@@ -482,7 +501,9 @@ func (f *Fleet) restore(key string, value []byte) error {
 	case "channel":
 		ch := &channel{name: name}
 		f.channels = append(f.channels, ch)
-		return read(key, value, func(c *coder) { c.channel(ch) })
+		err := read(key, value, func(c *coder) { c.channel(ch) })
+		ch.derive()
+		return err
 	case "pool":
 		p := &pool{name: name}
 		f.pools = append(f.pools, p)

@@ -149,7 +149,7 @@ func (f *Fleet) announce(c *channel, fx *Effects) {
 	c.toldWindow = c.window.value(f.par(), c.top())
 	c.toldWeight = c.weight.value(f.par(), f.now)
 	fx.limit(c.name)
-	f.dirty.mark("channel/" + c.name)
+	f.dirty.channel(c)
 }
 
 // configure takes a configuration: what is new starts, what is gone is

@@ -30,6 +30,8 @@ type member struct {
 	lost, repeated uint64
 	// warned is when a duplicate id was last shown.
 	warned Nanos
+
+	mark dirtyMark // not state
 }
 
 // here reports whether the agent holds leases that it hears about.
@@ -80,7 +82,7 @@ const keepForgotten = 24 * Hour
 // forget drops an agent's claims after long silence or by order.
 func (f *Fleet) forget(m *member) {
 	m.forgotten, m.away, m.ends = true, false, 0
-	f.dirty.mark("agent/" + m.agent)
+	f.dirty.member(m)
 	f.release(m.agent)
 	for _, p := range f.pools {
 		p.advance(f.now)

@@ -85,7 +85,7 @@ func (f *Fleet) memberDeadline(m *member, fx *Effects) bool {
 		case m.ends == 0:
 		case f.due(m.ends):
 			m.ends = 0
-			f.dirty.mark("agent/" + m.agent)
+			f.dirty.member(m)
 			f.wantAll()
 		default:
 			f.setAlarm(m.ends)
@@ -111,7 +111,7 @@ func (f *Fleet) callEnd() Nanos {
 // moment of it, go on until they time out.
 func (f *Fleet) goneAway(m *member, fx *Effects) {
 	m.away, m.ends = true, max(m.until+f.callEnd(), f.now+1)
-	f.dirty.mark("agent/" + m.agent)
+	f.dirty.member(m)
 	f.setAlarm(m.ends)
 	for _, c := range f.channels {
 		i, ok := searchLease(c.leases, m.agent)
@@ -122,6 +122,7 @@ func (f *Fleet) goneAway(m *member, fx *Effects) {
 		l := &c.leases[i]
 		c.count(l, -1)
 		l.leave(f.seq, m.ends)
+		c.count(l, 1)
 		c.observe(f.par())
 		c.wants, c.urgent = true, true
 		f.want(c)
@@ -191,7 +192,7 @@ func (f *Fleet) passChannels(fx *Effects) {
 
 func (f *Fleet) passChannel(c *channel, fx *Effects) {
 	c.advance(f.now)
-	f.dirty.mark("channel/" + c.name)
+	f.dirty.channel(c)
 	switch c.breaker.State {
 	case BreakerClosed:
 		c.pass(f.par(), f.now, c.limit(f.par()), f.seq, f.now < f.noRaise, func(agent string) {
@@ -253,7 +254,7 @@ func (f *Fleet) passPools(fx *Effects) {
 			p.queuedForPass = false
 			continue
 		}
-		f.dirty.mark("pool/" + p.name)
+		f.dirty.pool(p)
 		if f.now < f.noRaise {
 			keep = append(keep, p)
 			continue

@@ -171,11 +171,12 @@ func (f *Fleet) Claims(name string) (claimed, leased, demand, limit int64) {
 	if c == nil {
 		return 0, 0, 0, 0
 	}
-	for i := range c.leases {
-		l := &c.leases[i]
-		claimed += l.claim(f.now)
-		leased += l.slots
-		demand += l.demand()
+	claimed, leased = c.claimed, c.granted
+	for i := 0; c.gone > 0 && i < len(c.leases); i++ {
+		if l := &c.leases[i]; l.away {
+			claimed += l.claim(f.now)
+			leased += l.slots
+		}
 	}
-	return claimed, leased, demand, c.limit(f.par())
+	return claimed, leased, c.inflight + c.held + c.queued, c.limit(f.par())
 }

@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // window is how many attempts the whole fleet may have in flight on a channel.
 //
@@ -191,16 +194,18 @@ func (w *window) cut(v Milli, now Nanos, byLatency bool) {
 	w.Epoch++
 }
 
-// isqrt returns the integer square root.
+// isqrt returns the integer square root, by Newton's rule from the power of two
+// above it.
 func isqrt(n uint64) uint64 {
-	if n < 2 {
-		return n
+	if n == 0 {
+		return 0
 	}
-	x := n
-	y := x/2 + x%2 // (x+1)/2 without overflow
-	for y < x {
+	x := uint64(1) << ((bits.Len64(n) + 1) / 2)
+	for {
+		y := (x + n/x) / 2
+		if y >= x {
+			return x
+		}
 		x = y
-		y = (x + n/x) / 2
 	}
-	return x
 }
