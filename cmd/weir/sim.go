@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir/cmd/weir/config"
+	"weir/cmd/weir/simreport"
 	"weir/model"
 	"weir/sim/incident"
 	"weir/sim/workload"
@@ -67,16 +68,18 @@ type simRunCommand struct {
 	Compress  time.Duration `placeholder:"TIME" help:"Play each script in this time instead of its own."`
 	BooksFrom time.Duration `placeholder:"TIME" help:"Count from this instant on; what came before is warm-up."`
 	JSON      bool          `name:"json" help:"Print one JSON object a run, one a line."`
+	Out       string        `placeholder:"DIR" help:"Leave report.html and runs.jsonl in this folder."`
 }
 
 // Help is shown by --help.
 func (*simRunCommand) Help() string {
-	return `Each run is measured against an oracle, which sees the provider's true state, with the same seed. The same command line gives the same bytes on every machine, but for wall_s.
+	return `Each run is measured against an oracle, which sees the provider's true state, with the same seed. The same command line gives the same bytes on every machine, but for wall_s. With several seeds the table has one row for all of them: medians, extremes, and in how many runs the load collapsed or recovered, with the interval that so few seeds leave open.
 
 Examples:
 
   weir sim run
   weir sim run 2064-cascade --policy none,weir,netflix-aimd --seeds 5
+  weir sim run 2064-cascade --compress 60s --seeds 8 --out sim-out
   weir sim run ./my-incident.yaml --policy all --params tuned.yaml --json`
 }
 
@@ -98,6 +101,7 @@ type scene struct {
 // done is what a job came to.
 type done struct {
 	figures world.Figures
+	run     *world.Result
 	err     error
 }
 
@@ -117,17 +121,44 @@ func (c *simRunCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	show, end := table(e.stdout)
-	if c.JSON {
-		show, end = lines(e.stdout)
+	show, end := c.show(e.stdout, jobs)
+	var report *simReport
+	if c.Out != "" {
+		if report, err = newSimReport(c.Out, c.study(jobs)); err != nil {
+			return err
+		}
 	}
 	progress := newBar(e.stderr, "simulations", int64(len(jobs)))
-	err = collect(e.ctx, jobs, c.start(e.ctx, jobs, &params), func(i int, f *world.Figures) error {
+	err = collect(e.ctx, jobs, c.start(e.ctx, jobs, &params), func(i int, d *done) error {
 		progress.set(int64(i+1), int64(len(jobs)))
-		return show(f)
+		if report != nil {
+			if err := report.add(&d.figures, d.run); err != nil {
+				return err
+			}
+		}
+		return show(&d.figures)
 	})
 	progress.close()
-	return errors.Join(err, end())
+	err = errors.Join(err, end())
+	switch {
+	case report != nil && err == nil:
+		return report.write()
+	case report != nil:
+		report.abandon()
+	}
+	return err
+}
+
+// show returns functions that print runs, and end what was printed.
+func (c *simRunCommand) show(out io.Writer, jobs []job) (show func(*world.Figures) error, end func() error) {
+	switch {
+	case c.JSON:
+		return lines(out)
+	case c.Seeds > 1:
+		t := simreport.NewTable(out, changing(jobs))
+		return t.Show, t.End
+	}
+	return table(out)
 }
 
 // jobs lists the simulations in the order of their output.
@@ -247,17 +278,21 @@ func (c *simRunCommand) simulate(j *job, params *model.Params) done {
 	if err != nil {
 		return done{err: fmt.Errorf("simulate %s: %w", j.incident.Name, err)}
 	}
-	return done{figures: world.Measure(r, oracle, params.Hash(), time.Since(from))}
+	d := done{figures: world.Measure(r, oracle, params.Hash(), time.Since(from))}
+	if r.Series != nil {
+		d.run = r
+	}
+	return d
 }
 
 func (c *simRunCommand) live(s *scene, policy string, params *model.Params) (*world.Result, error) {
 	return world.Run(world.Config{
-		Incident: s.incident, Seed: s.seed, Policy: policy, Params: params, BooksFrom: c.BooksFrom, Traces: s.traces,
+		Incident: s.incident, Seed: s.seed, Policy: policy, Params: params, BooksFrom: c.BooksFrom, Traces: s.traces, Points: c.points(s.seed),
 	})
 }
 
 // collect takes the results in order.
-func collect(ctx context.Context, jobs []job, results []chan done, take func(int, *world.Figures) error) error {
+func collect(ctx context.Context, jobs []job, results []chan done, take func(int, *done) error) error {
 	for i := range jobs {
 		select {
 		case <-ctx.Done():
@@ -266,7 +301,7 @@ func collect(ctx context.Context, jobs []job, results []chan done, take func(int
 			if d.err != nil {
 				return d.err
 			}
-			if err := take(i, &d.figures); err != nil {
+			if err := take(i, &d); err != nil {
 				return err
 			}
 		}

@@ -3,11 +3,15 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"weir/cmd/weir/simreport"
 	"weir/sim/incident"
 	"weir/sim/world"
 )
@@ -100,6 +104,127 @@ func TestSimRunTable(t *testing.T) {
 	if got.code != exitOK || len(rows) != 2 || !strings.Contains(rows[1], "quick") {
 		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
 	}
+}
+
+// TestSimRunSeeds holds that several seeds make one row, with chances.
+func TestSimRunSeeds(t *testing.T) {
+	got := weir(t, "", "sim", "run", "testdata/quick.yaml", "--compress", "10s", "--policy", "weir,none", "--seeds", "3")
+	rows := strings.Split(strings.TrimSpace(got.stdout), "\n")
+	if got.code != exitOK || len(rows) != 3 || !strings.Contains(rows[1], "0/3 (0–56 %)") {
+		t.Errorf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// TestSimRunOut holds that the folder has what standard output has, and a page
+// that the same command line makes again.
+func TestSimRunOut(t *testing.T) {
+	var pages [2]string
+	for i := range pages {
+		dir := filepath.Join(t.TempDir(), "deep", "out")
+		got := weir(t, "", "sim", "run", "testdata/quick.yaml", "row-step", "--compress", "20s", "--seeds", "2", "--json", "--out", dir)
+		if got.code != exitOK || got.stderr != "" {
+			t.Fatalf("exit code %d: %s", got.code, got.stderr)
+		}
+		if lines := slurp(t, filepath.Join(dir, simLinesFile)); lines != got.stdout {
+			t.Errorf("%s differs from standard output", simLinesFile)
+		}
+		pages[i] = slurp(t, filepath.Join(dir, simReportFile))
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+			t.Errorf("%v in the folder, %v", entries, err)
+		}
+	}
+	if pages[0] != pages[1] {
+		t.Error("the second page differs")
+	}
+	for _, want := range []string{`"incident":"row-step","policy":"none","seed":1,"t_s":[1,`, `"incident":"quick","policy":"weir","seed":1,"t_s":[1,`} {
+		if !strings.Contains(pages[0], want) {
+			t.Errorf("the page has no %s", want)
+		}
+	}
+}
+
+// TestSimReportIsBounded holds that many incidents and policies still make a
+// page of few timelines, among them the two that matter of each incident.
+func TestSimReportIsBounded(t *testing.T) {
+	const incidents = 100
+	study := simreport.Study{Seeds: []uint64{1, 2, 3}}
+	for i := range incidents {
+		study.Incidents = append(study.Incidents, simreport.Incident{Name: fmt.Sprint("i", i)})
+	}
+	r, err := newSimReport(t.TempDir(), study)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range incidents {
+		for _, policy := range []string{"a", "none", "weir", "z"} {
+			for seed := uint64(1); seed <= 3; seed++ {
+				f := world.Figures{Incident: fmt.Sprint("i", i), Policy: policy, Seed: seed}
+				run := &world.Result{Incident: f.Incident, Policy: policy, Seed: seed, Series: &world.Series{Step: 1}}
+				if err := r.add(&f, run); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if err := r.write(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.study.Timelines); n != 2*incidents {
+		t.Fatalf("%d timelines, want two an incident", n)
+	}
+	for i, line := range r.study.Timelines {
+		if want := []string{"none", "weir"}[i%2]; line.Policy != want || line.Seed != 1 || line.Incident != fmt.Sprint("i", i/2) {
+			t.Errorf("timeline %d is of %s, %s, seed %d", i, line.Incident, line.Policy, line.Seed)
+		}
+	}
+}
+
+// TestSimReportShowsTheWorst holds that the seed on which Weir did worst is
+// there beside the first.
+func TestSimReportShowsTheWorst(t *testing.T) {
+	r, err := newSimReport(t.TempDir(), simreport.Study{Seeds: []uint64{1, 2, 3}, Incidents: []simreport.Incident{{Name: "i"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, policy := range []string{"none", "weir"} {
+		for seed, ratio := range []float64{0.9, 0.8, 0.4} {
+			f := world.Figures{Incident: "i", Policy: policy, Seed: uint64(seed + 1), GoodputRatio: ratio}
+			if policy == "none" {
+				f.GoodputRatio = 1 - ratio
+			}
+			run := &world.Result{Incident: "i", Policy: policy, Seed: f.Seed, Series: &world.Series{Step: 1}}
+			if err := r.add(&f, run); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := r.write(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, line := range r.study.Timelines {
+		got = append(got, fmt.Sprint(line.Policy, line.Seed))
+	}
+	if d := cmp.Diff([]string{"none1", "weir1", "none3", "weir3"}, got); d != "" {
+		t.Errorf("timelines (-want +got):\n%s", d)
+	}
+}
+
+func TestSimOutFaults(t *testing.T) {
+	in := file(t, "taken", "a file")
+	got := weir(t, "", "sim", "run", "testdata/quick.yaml", "--compress", "5s", "--out", in)
+	if got.code != exitUsage || !strings.Contains(got.stderr, "--out=") {
+		t.Errorf("exit code %d: %s", got.code, got.stderr)
+	}
+}
+
+func slurp(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // TestSimParams holds that a parameter file decides.

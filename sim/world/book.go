@@ -208,14 +208,14 @@ func (w *world) result() *Result {
 		u := &w.controller.use
 		r.LeaseOvershoot, r.LeaseUtilisation, r.CutDrain = u.overshoot, u.mean(), time.Duration(u.drain)
 	}
-	r.FirstChange, r.LastChange = scriptSpan(w.inc)
+	r.FirstChange, r.LastChange = ScriptSpan(w.inc)
 	r.Series = b.recorder.finish()
 	return r
 }
 
-// scriptSpan returns when an incident's script first moves something and last
+// ScriptSpan returns when an incident's script first moves something and last
 // ends moving something.
-func scriptSpan(inc *incident.Incident) (first, last time.Duration) {
+func ScriptSpan(inc *incident.Incident) (first, last time.Duration) {
 	see := func(at, over time.Duration) {
 		if first == 0 || at < first {
 			first = at

@@ -2,26 +2,19 @@ package report
 
 import (
 	"bufio"
-	_ "embed" // the page and its charts
+	_ "embed" // the page
 	"fmt"
 	"html/template"
 	"io"
+
+	"weir/cmd/weir/report/assets"
 )
 
 //go:embed assets/page.html
 var pageHTML string
 
-//go:embed assets/page.css
-var pageCSS string
-
 //go:embed assets/page.js
 var pageJS string
-
-//go:embed assets/uPlot.iife.min.js
-var chartJS string
-
-//go:embed assets/uPlot.min.css
-var chartCSS string
 
 // page is what the template sees.
 type page struct {
@@ -96,9 +89,9 @@ func WriteHTML(w io.Writer, run *Run) error {
 	out := bufio.NewWriter(w)
 	p := page{
 		Run: run, Rows: Rows(run.Phases), Charts: charts(),
-		Style:   template.CSS(chartCSS + pageCSS),     // our own files
-		Script:  template.JS(chartJS + "\n" + pageJS), // our own files
-		Picture: template.HTML(picture(run).String()), // escaped where it is made
+		Style:   template.CSS(assets.ChartStyle + assets.Style), // our own files
+		Script:  template.JS(assets.Chart + "\n" + pageJS),      // our own files
+		Picture: template.HTML(picture(run).String()),           // escaped where it is made
 	}
 	if err := t.Execute(out, p); err != nil {
 		return fmt.Errorf("write report: %w", err)
