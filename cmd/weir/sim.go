@@ -278,7 +278,7 @@ func (c *simRunCommand) simulate(j *job, params *model.Params) done {
 	if err != nil {
 		return done{err: fmt.Errorf("simulate %s: %w", j.incident.Name, err)}
 	}
-	d := done{figures: world.Measure(r, oracle, params.Hash(), time.Since(from))}
+	d := done{figures: world.Measure(r, oracle, time.Since(from))}
 	if r.Series != nil {
 		d.run = r
 	}

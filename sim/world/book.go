@@ -35,6 +35,8 @@ type Second struct {
 type Result struct {
 	Incident, Policy string
 	Seed             uint64
+	// Params are the parameters in force.
+	Params           model.Params
 	Requests         int64
 	Completed        int64
 	Failed           int64
@@ -209,6 +211,10 @@ func (w *world) result() *Result {
 		r.LeaseOvershoot, r.LeaseUtilisation, r.CutDrain = u.overshoot, u.mean(), time.Duration(u.drain)
 	}
 	r.FirstChange, r.LastChange = ScriptSpan(w.inc)
+	r.Params = model.DefaultParams()
+	if w.cfg.Params != nil {
+		r.Params = *w.cfg.Params
+	}
 	r.Series = b.recorder.finish()
 	return r
 }

@@ -10,7 +10,8 @@ type Figures struct {
 	Incident string `json:"incident"`
 	Policy   string `json:"policy"`
 	Seed     uint64 `json:"seed"`
-	// Params is the hash of the parameters, Digest that of the event stream.
+	// Params is the hash of the parameters in force, Digest that of the event
+	// stream.
 	Params string `json:"params"`
 	Digest string `json:"digest"`
 
@@ -26,10 +27,13 @@ type Figures struct {
 	WastedTokens   int64   `json:"wasted_tokens"`
 
 	// DetectS is from the first change of the script until the load on the
-	// providers is a tenth below what it was then; RecoverS from the last
-	// change until the rate is 90 % of the oracle's over five seconds. Null
-	// when that did not happen or nothing changes.
-	DetectS  *float64 `json:"detect_s"`
+	// providers is a tenth below what it was then, or a tenth above where they
+	// take more from then on. It is 0 when nothing changes, and the rest of the
+	// run when that never happens.
+	DetectS float64 `json:"detect_s"`
+	// RecoverS is from the last change, or the start when nothing changes,
+	// until completions reach 90 % of the oracle's over five seconds and keep
+	// to it over the minute that begins there; null if never. The oracle's is 0.
 	RecoverS *float64 `json:"recover_s"`
 	// Collapsed is set when the last tenth of the run has less than half of
 	// the oracle's goodput.
@@ -55,14 +59,14 @@ type Figures struct {
 }
 
 // Measure puts a run beside the oracle's of the same incident and seed.
-func Measure(r, oracle *Result, params string, wall time.Duration) Figures {
+func Measure(r, oracle *Result, wall time.Duration) Figures {
 	span := (time.Duration(len(r.Seconds))*time.Second - r.From).Seconds()
 	f := Figures{
-		Incident: r.Incident, Policy: r.Policy, Seed: r.Seed, Params: params,
+		Incident: r.Incident, Policy: r.Policy, Seed: r.Seed, Params: r.Params.Hash(),
 		Digest:   fmt.Sprintf("%016x", r.Digest),
 		Requests: r.Requests, Completed: r.Completed,
 		Goodput:      float64(r.Completed) / max(span, 1),
-		GoodputRatio: float64(r.Completed) / float64(max(oracle.Completed, 1)),
+		GoodputRatio: over(r.Completed, oracle.Completed),
 		Attempts:     r.Attempts, WastedAttempts: r.Wasted, WasteRatio: r.WasteRatio(), WastedTokens: r.WastedTokens,
 		DetectS: detect(r), RecoverS: recovered(r, oracle), Collapsed: collapsed(r, oracle),
 		LeaseOvershoot: ratio(r.LeaseOvershoot), LeaseUtilisation: ratio(r.LeaseUtilisation),
@@ -89,37 +93,60 @@ func jain(x []int64) float64 {
 	return sum * sum / (float64(len(x)) * squares)
 }
 
-func detect(r *Result) *float64 {
-	from := int(r.FirstChange.Seconds())
-	if r.FirstChange == 0 || from < 1 || from >= len(r.Seconds) {
-		return nil
+// over is x of best, 1 when there was nothing to get.
+func over(x, best int64) float64 {
+	if best == 0 && x == 0 {
+		return 1
 	}
-	level := r.Seconds[from-1].InFlight
-	for _, s := range r.Seconds[from:] {
-		if s.InFlight*10 <= level*9 {
-			d := float64(s.At) - r.FirstChange.Seconds()
-			return &d
-		}
-	}
-	return nil
+	return float64(x) / float64(max(best, 1))
 }
 
-// recoverOver is over how many seconds a rate counts as recovered.
-const recoverOver = 5
+func detect(r *Result) float64 {
+	from := int(r.FirstChange.Seconds())
+	if r.FirstChange == 0 || from < 1 || from >= len(r.Seconds) {
+		return 0
+	}
+	level := r.Seconds[from-1]
+	more := false
+	for _, s := range r.Seconds[from:min(from+detectOver, len(r.Seconds))] {
+		more = more || s.Capacity > level.Capacity
+	}
+	for _, s := range r.Seconds[from:] {
+		if !more && s.InFlight*10 <= level.InFlight*9 || more && s.InFlight*10 >= level.InFlight*11 {
+			return max(float64(s.At)-r.FirstChange.Seconds(), 0)
+		}
+	}
+	return float64(len(r.Seconds)) - r.FirstChange.Seconds()
+}
+
+const (
+	// detectOver is within how many seconds a cap that rises counts as the change.
+	detectOver = 60
+	// recoverOver is over how many seconds a rate counts as recovered, and
+	// recoverKeeps over how many it must last.
+	recoverOver  = 5
+	recoverKeeps = 60
+)
 
 func recovered(r, oracle *Result) *float64 {
-	from := int(r.LastChange.Seconds())
-	if r.LastChange == 0 {
-		return nil
+	if r == oracle {
+		return new(float64)
 	}
-	for i := from; i+recoverOver <= min(len(r.Seconds), len(oracle.Seconds)); i++ {
+	end := min(len(r.Seconds), len(oracle.Seconds))
+	enough := func(from, to int) (bool, int64) {
 		var mine, best int64
-		for k := i; k < i+recoverOver; k++ {
+		for k := from; k < min(to, end); k++ {
 			mine += r.Seconds[k].Completed
 			best += oracle.Seconds[k].Completed
 		}
-		if mine*10 >= best*9 {
-			d := max(float64(i)-r.LastChange.Seconds(), 0)
+		return mine*10 >= best*9, best
+	}
+	last := max(r.LastChange, r.From)
+	for i := int(last.Seconds()); i+recoverOver <= end; i++ {
+		now, best := enough(i, i+recoverOver)
+		lasts, _ := enough(i, i+recoverKeeps)
+		if now && lasts && best > 0 {
+			d := max(float64(i)-last.Seconds(), 0)
 			return &d
 		}
 	}

@@ -49,6 +49,9 @@ func (w *world) newRequest() uint32 {
 // finish ends a request, well or not.
 func (w *world) finish(i uint32, ok bool) {
 	r := w.requests.at(i)
+	if !r.alive {
+		w.audit.twice++
+	}
 	r.alive = false
 	w.sources.Answered(w.now, r.Request, ok)
 	w.watchSources()
@@ -252,6 +255,7 @@ func (w *world) send(i uint32, channel string, permit model.Permit) {
 	r.attempt = k
 	r.sent++
 	w.book.second.Sent++
+	w.audit.tallies[a.service].sent++
 	s := &w.providers[a.service]
 	answer := s.Offer(w.now, provider.Call{
 		ID: uint64(k)<<32 | uint64(a.gen), Request: r.ID, Try: r.sent,
@@ -274,6 +278,7 @@ func (w *world) refused(k, gen uint32) {
 		return
 	}
 	w.book.second.Refused[a.refusal.Class]++
+	w.audit.tallies[a.service].refused++
 	o := model.Outcome{
 		Class: a.refusal.Class, Dimension: a.refusal.Dimension,
 		Code: a.refusal.Code, Status: uint16(a.refusal.Status),
@@ -294,12 +299,14 @@ func (w *world) answered(e *provider.Event) {
 		a.first = w.now
 		w.agents[w.requests.at(a.request).Agent].door.accepted(k)
 	case provider.Done:
+		w.audit.tallies[a.service].ok++
 		w.settle(k, model.Outcome{
 			Class: model.ClassOK, Status: 200, UsageKnown: true, RetryAfter: -1,
 			In: model.Tokens(e.Input), Out: model.Tokens(e.Output), Hints: hints(&a.headers, a.shape), Rule: "sim",
 		})
 	case provider.Failed:
 		w.book.second.Refused[model.ClassOverloaded]++
+		w.audit.tallies[a.service].failed++
 		w.settle(k, model.Outcome{Class: model.ClassOverloaded, Status: uint16(e.Status), RetryAfter: -1, Hints: hints(&a.headers, a.shape), Rule: "sim"})
 	}
 }
@@ -308,6 +315,9 @@ func (w *world) answered(e *provider.Event) {
 func (w *world) settle(k uint32, o model.Outcome) {
 	a := w.attempts.at(k)
 	i := a.request
+	if !a.alive {
+		w.audit.twice++
+	}
 	a.alive = false
 	r := w.requests.at(i)
 	r.attempt = 0
@@ -322,8 +332,14 @@ func (w *world) abandon(i uint32) (k uint32, ok bool) {
 		return 0, false
 	}
 	a := w.attempts.at(k)
-	if a.ticket != 0 {
-		w.providers[a.service].Cancel(w.now, a.ticket)
+	switch t := &w.audit.tallies[a.service]; {
+	case a.ticket == 0:
+		t.away++
+	case w.providers[a.service].Cancel(w.now, a.ticket):
+		t.left++
+		w.watch(int(a.service))
+	default:
+		t.crossed++
 		w.watch(int(a.service))
 	}
 	w.book.abandoned++

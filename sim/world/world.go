@@ -78,6 +78,7 @@ type world struct {
 	config     *model.Config
 
 	book   book
+	audit  audit
 	digest digest
 	events []provider.Event // scratch
 }
@@ -90,7 +91,8 @@ type service struct {
 }
 
 // Run lives the incident through and returns what became of it. The oracle
-// lives it through under several plans, and the best run counts.
+// lives it through under several plans, and the best run counts. A run whose
+// counts do not add up is an error.
 func Run(c Config) (*Result, error) {
 	if c.Policy == PolicyOracle {
 		return bestOracle(c)
@@ -104,7 +106,11 @@ func live(c Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.play(), nil
+	r := w.play()
+	if err := w.check(); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // begin builds the world at instant 0.

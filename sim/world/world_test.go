@@ -65,25 +65,6 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// TestEveryRequestEndsOnce counts requests against their ends.
-func TestEveryRequestEndsOnce(t *testing.T) {
-	for _, policy := range []string{PolicyNone, PolicyWeir} {
-		r := run(t, Config{Incident: cascade(t), Seed: 5, Policy: policy})
-		var wanted, ended int64
-		for _, s := range r.Seconds {
-			wanted += s.Wanted
-			ended += s.Completed + s.Failed
-		}
-		if ended > wanted {
-			t.Errorf("%s: %d requests ended %d times", policy, wanted, ended)
-		}
-		b := r.Books[0]
-		if got := b.Refused.Total() + b.Served + b.Failed + b.Abandoned + b.Running + b.Waiting; got != b.Offered {
-			t.Errorf("%s: %d attempts offered, %d accounted for", policy, b.Offered, got)
-		}
-	}
-}
-
 // BenchmarkCascade is the whole compressed incident with Weir.
 func BenchmarkCascade(b *testing.B) {
 	inc, err := incident.Builtin("2064-cascade")
