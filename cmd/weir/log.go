@@ -24,10 +24,11 @@ import (
 
 // logCommand is weir log.
 type logCommand struct {
-	Tail   tailCommand   `cmd:"" help:"Print the log's records, one a line, as they come."`
-	Export exportCommand `cmd:"" help:"Write a stretch of the log to a journal file."`
-	Import importCommand `cmd:"" help:"Put a journal into a log."`
-	Verify verifyCommand `cmd:"" help:"Fold a journal anew, twice and from its middle, and compare."`
+	Tail    tailCommand    `cmd:"" help:"Print the log's records, one a line, as they come."`
+	Export  exportCommand  `cmd:"" help:"Write a stretch of the log to a journal file."`
+	Import  importCommand  `cmd:"" help:"Put a journal into a log."`
+	Verify  verifyCommand  `cmd:"" help:"Fold a journal anew, twice and from its middle, and compare."`
+	Explain explainCommand `cmd:"" help:"Say why a channel stood where it stood at an instant."`
 }
 
 // logFlags say which log.
@@ -198,24 +199,61 @@ func (c *tailCommand) Run(e *env) (err error) {
 // exportCommand is weir log export.
 type exportCommand struct {
 	logFlags
-	File string `arg:"" placeholder:"FILE" help:"Journal to write; - is standard output."`
-	From uint64 `placeholder:"SEQ" help:"First record; the first held if none is named."`
-	To   uint64 `placeholder:"SEQ" help:"Last record; the last held if none is named."`
+	File    string `arg:"" placeholder:"FILE" help:"File to write; - is standard output."`
+	From    uint64 `placeholder:"SEQ" help:"First record; the first held if none is named."`
+	To      uint64 `placeholder:"SEQ" help:"Last record; the last held if none is named."`
+	As      string `enum:"journal,requests" default:"journal" placeholder:"KIND" help:"journal, or requests: one line for each call, as CSV into a FILE that ends in .csv, else as JSON."`
+	Journal string `placeholder:"FILE" help:"With --as requests: a journal to read instead of the log."`
+	Times   bool   `help:"With --as requests: an eleventh field, timestamp, when each call was sent."`
 }
 
 // Help is shown by --help.
 func (*exportCommand) Help() string {
-	return `The journal holds exactly the bytes of the log. Records that the log lost are counted and left out. Of a log that was trimmed it begins with the state that the controller kept beside it, if --store names its store.
+	return `A journal holds exactly the bytes of the log. Records that the log lost are counted and left out. Of a log that was trimmed it begins with the state that the controller kept beside it, if --store names its store. A request log has request_id, tenant, channel, input_tokens, output_tokens, http_status, error_class (empty for a success), latency_ms, attempt, retryable; what the log lost is not in it.
 
 Examples:
 
   weir log export today.weir
   weir log export - --from 1000 --to 2000 >part.weir
-  weir log export backup.weir --store ./weir-data`
+  weir log export backup.weir --store ./weir-data
+  weir log export calls.csv --as requests --times
+  weir log export - --as requests --journal today.weir | jq .error_class`
 }
 
-// Run writes the journal.
-func (c *exportCommand) Run(e *env) (err error) {
+// Run writes the file.
+func (c *exportCommand) Run(e *env) error {
+	switch {
+	case c.As == "requests":
+		return c.requests(e)
+	case c.Journal != "":
+		return badInput(errors.New("--journal goes with --as requests; a journal is copied by any program that copies files"))
+	case c.Times:
+		return badInput(errors.New("--times goes with --as requests"))
+	}
+	return c.journal(e)
+}
+
+// requests writes a request log.
+func (c *exportCommand) requests(e *env) (err error) {
+	source, err := c.records(e, c.Journal)
+	if err != nil {
+		return err
+	}
+	defer source.closers.close(&err)
+	out, finish, err := c.create(e)
+	if err != nil {
+		return badInput(err)
+	}
+	n, err := c.writeRequests(e.ctx, source, out)
+	if err = finish(err); err != nil {
+		return err
+	}
+	e.log.Info("exported", slog.Uint64("calls", n))
+	return nil
+}
+
+// journal writes a journal.
+func (c *exportCommand) journal(e *env) (err error) {
 	l, err := c.open(e, false)
 	if err != nil {
 		return err

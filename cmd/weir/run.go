@@ -31,7 +31,7 @@ type program struct {
 	Load       loadCommand       `cmd:"" help:"Send an incident's workload as live traffic."`
 	Classify   classifyCommand   `cmd:"" help:"Judge provider answers: JSON lines in, JSON lines out."`
 	Sim        simCommand        `cmd:"" help:"Simulate incidents in virtual time."`
-	Log        logCommand        `cmd:"" help:"Follow, export, import and verify the event log."`
+	Log        logCommand        `cmd:"" help:"Follow, export, import, verify and explain the event log."`
 	Status     statusCommand     `cmd:"" help:"Show the fleet as it is now."`
 	Channel    channelCommand    `cmd:"" help:"Pause, resume and set channels."`
 	Params     paramsCommand     `cmd:"" help:"Show and push the parameters of the laws."`

@@ -76,7 +76,7 @@ type verdict struct {
 
 // Run folds and compares.
 func (c *verifyCommand) Run(e *env) (err error) {
-	source, err := c.source(e)
+	source, err := c.records(e, c.File)
 	if err != nil {
 		return err
 	}
@@ -122,22 +122,23 @@ type journalTail struct {
 	dropped  int64
 }
 
-func (c *verifyCommand) source(e *env) (*records, error) {
-	if c.File != "" {
-		if _, err := os.Stat(c.File); err != nil {
+// records are those of a journal, or of the log if none is named.
+func (f *logFlags) records(e *env, file string) (*records, error) {
+	if file != "" {
+		if _, err := os.Stat(file); err != nil {
 			return nil, badInput(err)
 		}
-		return &records{name: c.File, each: func(ctx context.Context, take func(events.Entry) error) (journalTail, error) {
-			return eachOfFile(ctx, c.File, take)
+		return &records{name: file, each: func(ctx context.Context, take func(events.Entry) error) (journalTail, error) {
+			return eachOfFile(ctx, file, take)
 		}}, nil
 	}
-	l, err := c.open(e, false)
+	l, err := f.open(e, false)
 	if err != nil {
 		return nil, err
 	}
 	info, err := l.Info(e.ctx)
 	if err == nil {
-		err = l.loadStored(c.Store, info.First)
+		err = l.loadStored(f.Store, info.First)
 	}
 	if err != nil {
 		l.closers.close(&err)
