@@ -263,6 +263,7 @@ func (x *exchange) refuse(f *dialect.Fault) *http.Response {
 		h.Set(headerChannel, f.Channel)
 	}
 	f.Request = x.name()
+	h.Set(requestHeader(x.dialect), f.Request)
 	status := f.HTTPStatus()
 	h.Set("X-Should-Retry", "false")
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
@@ -270,6 +271,14 @@ func (x *exchange) refuse(f *dialect.Fault) *http.Response {
 		h.Set("Retry-After", strconv.FormatFloat(wait, 'f', 0, 64))
 	}
 	return x.whole(status, h, f.JSON(x.dialect))
+}
+
+// requestHeader is where an API's clients look for a request's id.
+func requestHeader(d dialect.Dialect) string {
+	if d.Anthropic() {
+		return "Request-Id"
+	}
+	return "X-Request-Id"
 }
 
 // rule answers with a route's fixed answer.

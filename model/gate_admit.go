@@ -405,6 +405,11 @@ func (g *Gate) refuse(now Nanos, r *gateRequest, b gateBlock, why string) {
 	if b.cause != causeNone && b.until != gateNever {
 		rep.Wait = max(b.until-now, 0)
 	}
+	if rep.Wait == 0 && b.cause == causeBudget {
+		for _, p := range b.channel.pools {
+			rep.Wait = max(rep.Wait, p.soon(r.tokens))
+		}
+	}
 	if r.state == gateQueued {
 		rep.Position = g.queue.position(r)
 	}

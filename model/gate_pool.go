@@ -128,6 +128,23 @@ func (p *gatePool) wait(now Nanos, lost, met bool, tokens Tokens) Nanos {
 	return 0
 }
 
+// soon estimates how long until a request of that many tokens may start, if
+// grants go on coming at the rate that is safe without them; 0 when nothing
+// tells.
+func (p *gatePool) soon(tokens Tokens) Nanos {
+	if !p.granted {
+		return 0
+	}
+	var wait Nanos
+	if lack := p.usedRequests + 1 - p.requests; p.requests >= 0 && lack > 0 && p.safeRequests > 0 {
+		wait = Nanos(mulDiv(mulDiv(lack, 1000, 1), int64(Minute), int64(p.safeRequests)))
+	}
+	if lack := p.usedTokens + tokens - p.tokens; p.tokens >= 0 && lack > 0 && p.safeTokens > 0 {
+		wait = max(wait, Nanos(mulDiv(int64(lack), int64(Minute), int64(p.safeTokens))))
+	}
+	return wait
+}
+
 func (p *gatePool) waitAlone(now Nanos, met bool, tokens int64) Nanos {
 	calls, words := p.rates(met)
 	var wait Nanos

@@ -138,18 +138,19 @@ func (f *Fault) Frame(d Dialect) []byte {
 		return fmt.Appendf(nil, "event: error\ndata: %s\n\n", marshal(struct {
 			Event string `json:"type"`
 			errorShort
-		}{"error", errorShort{e.Message, e.Code, nil, e.Weir}}))
+		}{"error", errorShort{e.Message, e.Code, nil, e}}))
 	case Other, Chat, Completions, Embeddings, Media:
 	}
 	return fmt.Appendf(nil, "data: %s\n\n", f.JSON(d))
 }
 
-// errorShort is an error without a type of its own.
+// errorShort is an error as an event of its own. The member error is what the
+// SDKs raise; without it they hand the event on as any other.
 type errorShort struct {
-	Message string  `json:"message"`
-	Code    string  `json:"code"`
-	Param   *string `json:"param"`
-	Weir    weir    `json:"weir"`
+	Message string    `json:"message"`
+	Code    string    `json:"code"`
+	Param   *string   `json:"param"`
+	Error   errorBody `json:"error"`
 }
 
 func marshal(v any) []byte {

@@ -20,7 +20,7 @@ func TestFault(t *testing.T) {
 			t.Errorf("dialect %v:\ngot  %s\nwant %s", tt.d, got, tt.want)
 		}
 	}
-	frame := `event: error` + "\n" + `data: {"type":"error","message":"busy","code":"2064","param":null,"weir":{"class":"overloaded","channel":"main","wait_s":1.5,"position":3}}` + "\n\n"
+	frame := `event: error` + "\n" + `data: {"type":"error","message":"busy","code":"2064","param":null,"error":{"message":"busy","type":"server_error","param":null,"code":"2064","weir":{"class":"overloaded","channel":"main","wait_s":1.5,"position":3}}}` + "\n\n"
 	if got := string(f.Frame(Responses)); got != frame {
 		t.Errorf("got  %s\nwant %s", got, frame)
 	}

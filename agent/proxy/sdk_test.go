@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
+	"weir/agent"
 	"weir/model"
 )
 
@@ -101,4 +103,75 @@ func TestOpenAISDK(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOpenAIForGo tries what else there is against a provider that does what
+// it is asked.
+func TestOpenAIForGo(t *testing.T) {
+	p := newPrompted(t)
+	w := newWorld(t, p.serve, func(c *agent.Config) {
+		c.Fleet.Channels[0].Provider = ""
+		troubled(c)
+	})
+	client := openai.NewClient(option.WithBaseURL(w.server.URL+"/v1"), option.WithAPIKey("client-key"))
+	ask := func(route, prompt string) openai.ChatCompletionNewParams {
+		return openai.ChatCompletionNewParams{Model: route, Messages: []openai.ChatCompletionMessageParamUnion{{
+			OfUser: &openai.ChatCompletionUserMessageParam{Content: openai.ChatCompletionUserMessageParamContentUnion{OfString: openai.String(prompt)}},
+		}}}
+	}
+
+	t.Run("tools", func(t *testing.T) {
+		got, err := client.Chat.Completions.New(t.Context(), ask("route", "tools"))
+		if err != nil || got.Choices[0].Message.ToolCalls[0].Function.Arguments != `{"city":"Oslo"}` {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+
+	t.Run("embeddings", func(t *testing.T) {
+		got, err := client.Embeddings.New(t.Context(), openai.EmbeddingNewParams{Model: "route", Input: openai.EmbeddingNewParamsInputUnion{OfString: openai.String("x")}})
+		if err != nil || len(got.Data[0].Embedding) != 3 {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+
+	t.Run("abort", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		s := client.Chat.Completions.NewStreaming(ctx, ask("route", "hangs"))
+		for s.Next() {
+			cancel()
+		}
+		if err := s.Err(); !errors.Is(err, context.Canceled) {
+			t.Errorf("the stream ends with %v", err)
+		}
+		p.wantAborted(t, "hangs")
+	})
+
+	for name, want := range map[string]openai.Error{
+		"rate":       {StatusCode: 429, Code: "rate_limit_exceeded", Type: "rate_limit_error"},
+		"quota":      {StatusCode: 429, Code: "insufficient_quota", Type: "insufficient_quota"},
+		"auth":       {StatusCode: 503, Code: "invalid_api_key", Type: "server_error"},
+		"invalid":    {StatusCode: 400, Code: "context_length_exceeded", Type: "invalid_request_error"},
+		"overloaded": {StatusCode: 503, Code: "server_is_overloaded", Type: "server_error"},
+		"hidden":     {StatusCode: 503, Code: "2064", Type: "server_error"},
+		"reset":      {StatusCode: 503, Code: "upstream_unreachable", Type: "server_error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := client.Chat.Completions.New(t.Context(), ask("route-"+name, name))
+			var e *openai.Error
+			if !errors.As(err, &e) || e.StatusCode != want.StatusCode || e.Code != want.Code || e.Type != want.Type || e.Message == "" {
+				t.Errorf("error %v, want %d %s %s", err, want.StatusCode, want.Code, want.Type)
+			}
+			s := client.Chat.Completions.NewStreaming(t.Context(), ask("route-"+name+"-streamed", name))
+			for s.Next() {
+				t.Error("got a chunk")
+			}
+			if !errors.As(s.Err(), &e) || e.StatusCode != want.StatusCode || e.Code != want.Code {
+				t.Errorf("streamed: error %v, want %d %s", s.Err(), want.StatusCode, want.Code)
+			}
+			if n := p.counts()[name]; n > 3 {
+				t.Errorf("the provider was called %d times", n)
+			}
+		})
+	}
 }

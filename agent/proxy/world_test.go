@@ -139,6 +139,7 @@ func (w *world) provider(channel string, s script) http.Handler {
 		n := w.calls[channel]
 		w.seen = append(w.seen, seen{channel, r.URL.RequestURI(), r.Header.Clone(), string(body)})
 		w.mu.Unlock()
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		s(n, rw, r)
 	})
 }

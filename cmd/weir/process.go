@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -101,14 +102,12 @@ func busOptions(n *config.NATS, name, agent string, log *slog.Logger) (natslog.O
 	if err != nil {
 		return natslog.Options{}, err
 	}
+	trouble := &troubleLog{log: log, told: map[string]bool{}}
 	o := natslog.Options{
-		Name: name, Agent: agent,
-		OnFault: func(f natslog.Fault, err error) {
-			log.Warn("trouble with nats", slog.String("kind", string(f)), slog.Any("error", err))
-		},
+		Name: name, Agent: agent, OnFault: trouble.tell,
 		Extra: []nats.Option{
-			nats.ConnectHandler(func(*nats.Conn) { log.Info("connected to nats") }),
-			nats.ReconnectHandler(func(*nats.Conn) { log.Info("connected to nats again") }),
+			nats.ConnectHandler(func(*nats.Conn) { trouble.over("connected to nats") }),
+			nats.ReconnectHandler(func(*nats.Conn) { trouble.over("connected to nats again") }),
 		},
 	}
 	if token != "" {
@@ -121,6 +120,36 @@ func busOptions(n *config.NATS, name, agent string, log *slog.Logger) (natslog.O
 		o.Extra = append(o.Extra, nats.UserCredentials(n.CredsFile))
 	}
 	return o, nil
+}
+
+// troubleLog tells each kind of trouble once, until a connection stands again.
+type troubleLog struct {
+	log  *slog.Logger
+	mu   sync.Mutex
+	told map[string]bool
+}
+
+func (t *troubleLog) tell(f natslog.Fault, err error) {
+	kind := string(f)
+	for _, refused := range [...]error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked} {
+		if errors.Is(err, refused) {
+			kind = refused.Error()
+		}
+	}
+	t.mu.Lock()
+	again := t.told[kind]
+	t.told[kind] = true
+	t.mu.Unlock()
+	if !again {
+		t.log.Warn("trouble with nats; it is told once", slog.String("kind", string(f)), slog.Any("error", err))
+	}
+}
+
+func (t *troubleLog) over(message string) {
+	t.mu.Lock()
+	clear(t.told)
+	t.mu.Unlock()
+	t.log.Info(message)
 }
 
 // connect connects to NATS and waits until it is there. One that is not is bad

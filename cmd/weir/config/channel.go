@@ -68,6 +68,10 @@ func (r *reader) upstream(f *strict.Fields) (u agent.Upstream, ok bool) {
 	usage := true
 	f.Flag("stream_usage", &usage)
 	u.NoStreamUsage = !usage
+	if c := f.Child("fields"); c != nil {
+		u.Drop, u.Refuse = r.members(c, "drop"), r.members(c, "refuse")
+		c.Done()
+	}
 	if f.Has("api_key_env") && f.Has("api_key_file") {
 		r.Fault(f.Key("api_key_file"), "%s: there is api_key_env too; use one of them", f.Sub("api_key_file"))
 	}
@@ -85,6 +89,18 @@ func (r *reader) upstream(f *strict.Fields) (u agent.Upstream, ok bool) {
 	}
 	u.BaseURL = text
 	return u, true
+}
+
+// members reads names of members of a request.
+func (r *reader) members(f *strict.Fields, key string) (names []string) {
+	f.List(key, func(n ast.Node, path string) {
+		name := r.Text(n, path)
+		if !variableName.MatchString(name) || name == "model" {
+			r.Fault(n, "%s: must be the name of a request's member such as logit_bias, and not model", path)
+		}
+		names = append(names, name)
+	})
+	return names
 }
 
 func (r *reader) group(n ast.Node, path string) (g model.GroupConfig) {

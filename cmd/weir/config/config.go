@@ -71,6 +71,10 @@ type Agent struct {
 	// ClientKeys is the file of the sidecar's clients, see ParseKeys; empty
 	// means that whoever reaches it may call.
 	ClientKeys string
+	// Task bounds what chained calls may spend on failure; Idempotency and
+	// Cache bound the answers that are kept.
+	Task               agent.TaskConfig
+	Idempotency, Cache agent.KeepConfig
 }
 
 // newFile returns what a file says that says nothing.

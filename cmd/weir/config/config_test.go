@@ -93,10 +93,13 @@ func TestParseReadsEveryKey(t *testing.T) {
 		},
 		NATS:       config.NATS{Embedded: true, Listen: "127.0.0.1:4222", Store: "./weir-data/nats"},
 		Controller: config.Controller{Listen: "127.0.0.1:8080", Store: "./weir-data/state", TokenEnv: "WEIR_TOKEN", Keep: 500_000, Hosts: []string{"weir.example"}},
-		Agent:      config.Agent{Listen: "127.0.0.1:8787", Queue: 1000, ClientKeys: "./clients.yaml"},
+		Agent: config.Agent{
+			Listen: "127.0.0.1:8787", Queue: 1000, ClientKeys: "./clients.yaml",
+			Task: agent.TaskConfig{Retries: -1, Total: 5 * time.Minute}, Idempotency: agent.KeepConfig{Bytes: -1, For: time.Hour}, Cache: agent.KeepConfig{Bytes: 1_000_000, For: time.Minute},
+		},
 		Upstreams: map[string]agent.Upstream{
 			"minimax-main": {BaseURL: "https://provider.example/v1", KeyEnv: "MINIMAX_KEY"},
-			"spare":        {BaseURL: "http://127.0.0.1:9000/v1", KeyFile: "/run/secrets/spare", KeyHeader: "Api-Key", NoStreamUsage: true},
+			"spare":        {BaseURL: "http://127.0.0.1:9000/v1", KeyFile: "/run/secrets/spare", KeyHeader: "Api-Key", NoStreamUsage: true, Drop: []string{"logit_bias", "seed"}, Refuse: []string{"tools"}},
 		},
 	}
 	if d := cmp.Diff(want, got); d != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"weir/agent"
 	"weir/events"
 	"weir/model"
 	"weir/sim/strict"
@@ -123,7 +124,31 @@ func (r *reader) agent(f *strict.Fields) {
 	r.address(f, "listen", &a.Listen)
 	count(f, "queue", &a.Queue, 1, 1_000_000)
 	f.Text("client_keys", &a.ClientKeys)
+	if c := f.Child("task"); c != nil {
+		count(c, "retries", &a.Task.Retries, 0, 1000)
+		if c.Has("retries") && a.Task.Retries == 0 {
+			a.Task.Retries = -1
+		}
+		c.Span("total", &a.Task.Total, time.Second)
+		c.Done()
+	}
+	keep(f, "idempotency", &a.Idempotency)
+	keep(f, "cache", &a.Cache)
 	f.Done()
+}
+
+// keep reads the bounds of answers that are kept; 0 bytes keep none.
+func keep(f *strict.Fields, key string, dst *agent.KeepConfig) {
+	c := f.Child(key)
+	if c == nil {
+		return
+	}
+	count(c, "bytes", &dst.Bytes, 0, maxLimit)
+	if c.Has("bytes") && dst.Bytes == 0 {
+		dst.Bytes = -1
+	}
+	c.Span("for", &dst.For, time.Second)
+	c.Done()
 }
 
 // address reads host:port.
