@@ -30,6 +30,8 @@ func (f *Fleet) attempt(c *channel, agent string, a *Attempt, fx *Effects) {
 	c.tokensIn += uint64(max(a.In, 0))
 	c.cached += uint64(max(a.Cached, 0))
 	c.tokensOut += uint64(max(a.Out, 0))
+	f.settled(c, a, sent)
+	f.hints(c, a, sent)
 	switch a.Class {
 	case ClassOK:
 		f.success(c, a, sent, probe, fx)
@@ -67,60 +69,36 @@ func (f *Fleet) success(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effe
 	}
 }
 
-// rateLimited is a refusal for the account's rate. Requests and tokens are the
-// budget's: a hold, for the channel or its groups. Concurrency is the
-// window's. When nothing is said, a named wait or a told budget points to the
-// rate, and its absence to the window.
+// rateLimited is a refusal for the account's rate: requests and tokens are the
+// budget's, concurrency is the window's, a day's quota the breaker's.
 func (f *Fleet) rateLimited(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
 	if probe {
 		f.freeProbe(c)
 	}
-	rate := a.RetryAfter > 0
-	for i := range c.cfg.Groups {
-		rate = rate || f.pool(PoolOfGroup(c.cfg.Groups[i])) != nil
-	}
-	rate = rate || f.pool(PoolOfChannel(c.name)) != nil
-	dim := DimNone
-	for i := range a.Hints {
-		if a.Hints[i].Remaining == 0 {
-			dim = a.Hints[i].Dimension
-		}
-	}
+	dim, why := f.attribute(c, a)
 	switch dim {
-	case DimConcurrency:
-		f.refuseWindow(c, a, sent, fx)
 	case DimRequests, DimTokens:
-		f.hold(c, a, dim.String()+" used up", fx)
+		f.refuseBudget(c, a, dim, sent, why, fx)
 	case DimDay, DimCredits:
 		f.quotaExhausted(c, a, false, fx)
-	case DimNone:
-		if rate {
-			f.hold(c, a, "rate limit without a dimension; a wait or a budget is known", fx)
-			return
-		}
+	case DimConcurrency, DimNone:
 		f.refuseWindow(c, a, sent, fx)
 	}
 }
 
-// hold stops a channel, or every channel of its groups, for what the provider
-// said. Deadlines only move later.
-func (f *Fleet) hold(c *channel, a *Attempt, why string, fx *Effects) {
-	wait := f.par().HoldDefault
-	if a.RetryAfter > 0 {
-		wait = min(a.RetryAfter, f.par().HoldMax)
-	}
-	until := f.ended(a) + wait
-	if until <= f.now {
-		return
-	}
-	f.setAlarm(until)
-	for _, other := range f.channels {
-		if !concerns(c, a, other) || !other.holdUntil(until, f.par().PassEvery) {
-			continue
+// attribute says which limit a refusal met, and how sure that is.
+func (f *Fleet) attribute(c *channel, a *Attempt) (Dimension, string) {
+	for i := range a.Hints {
+		if a.Hints[i].Remaining == 0 {
+			return a.Hints[i].Dimension, "said"
 		}
-		f.decide(fx, Decision{Channel: other.name, Rule: RuleHold, Reason: fmt.Sprintf("%s; nothing starts for %s", why, until-f.now)})
-		fx.Now = true
 	}
+	rate := a.RetryAfter > 0
+	f.eachPool(c, func(p *pool) { rate = rate || p.limited() })
+	if rate {
+		return DimRequests, "guessed"
+	}
+	return DimConcurrency, "guessed"
 }
 
 // concerns reports whether what the provider said of a on c holds for other too.
@@ -142,7 +120,12 @@ func (f *Fleet) overloaded(c *channel, a *Attempt, sent Nanos, probe bool, fx *E
 		f.decide(fx, Decision{Channel: c.name, Rule: RuleWeight, Before: int64(before), After: int64(after), Reason: fmt.Sprintf("overloaded under epoch %d", a.Epoch)})
 	}
 	if a.RetryAfter > 0 {
-		f.hold(c, a, "overloaded, and the provider named a wait", fx)
+		wait := min(a.RetryAfter, f.par().HoldTrust)
+		for _, other := range f.channels {
+			if concerns(c, a, other) {
+				f.holdChannel(other, f.ended(a)+wait, fmt.Sprintf("overloaded, and the provider named a wait; nothing starts for %s", wait), fx)
+			}
+		}
 	}
 	if probe {
 		f.failProbe(c, "overloaded", fx)

@@ -24,23 +24,33 @@ const maxRate = int64(1) << 50
 // report is nonsense, and must not close the budget for good.
 const maxDebt = 10
 
-// set gives the bucket a new rate; a changed one starts with what is left of
-// the old, an unlimited one with a full minute.
-func (b *bucket) set(rate int64) {
+// set gives the bucket a new rate and depth; a changed one goes on with what
+// is left of the old, an unlimited one begins full.
+func (b *bucket) set(rate, burst int64) {
 	rate = min(rate, maxRate)
+	burst = min(burst, rate)
 	switch {
-	case rate == b.Rate:
+	case rate == b.Rate && burst == b.Burst:
 		return
+	case rate <= 0:
+		b.Level, b.Rem = 0, 0
 	case b.Rate == 0:
-		b.Level = rate
-	default:
-		b.Level = min(b.Level, rate)
+		b.Level, b.Rem = burst, 0
+	case rate < b.Rate:
+		b.Level = min(b.Level, burst)
 	}
-	b.Rate, b.Burst, b.Rem = rate, rate, 0
+	b.Rate, b.Burst = rate, burst
+}
+
+// credit gives back n if it is positive, as far as the depth.
+func (b *bucket) credit(n int64) {
+	if n > 0 {
+		b.Level = max(b.Level, min(b.Level+n, b.Burst))
+	}
 }
 
 // debit takes n, which is not negative.
-func (b *bucket) debit(n int64) { b.Level -= max(min(n, b.Level+maxDebt*b.Burst), 0) }
+func (b *bucket) debit(n int64) { b.Level -= max(min(n, b.Level+maxDebt*b.Rate), 0) }
 
 // advance refills for a span at Rate minus withheld, up to top.
 func (b *bucket) advance(span Nanos, withheld, top int64) {

@@ -38,7 +38,7 @@ func TestBucketEdges(t *testing.T) {
 	if b != (bucket{}) {
 		t.Errorf("without a rate: %+v", b)
 	}
-	b.set(60)
+	b.set(60, 60)
 	if b.Level != 60 {
 		t.Errorf("a new limit begins with %d of 60", b.Level)
 	}
@@ -70,13 +70,13 @@ func TestBucketEdges(t *testing.T) {
 	if b.Level != -600 {
 		t.Errorf("the deepest debt is %d", b.Level)
 	}
-	b.set(math.MaxInt64)
+	b.set(math.MaxInt64, math.MaxInt64)
 	b.debit(math.MaxInt64)
 	b.advance(math.MaxInt64, 0, b.Burst)
 	if b.Level != maxRate {
 		t.Errorf("at the largest rate %d", b.Level)
 	}
-	if b.set(10); b.Level != 10 {
+	if b.set(10, 10); b.Level != 10 {
 		t.Errorf("a smaller limit leaves %d", b.Level)
 	}
 }

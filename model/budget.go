@@ -8,13 +8,17 @@ package model
 //	credit   when an agent acknowledges a smaller grant, for what it did not use
 //	spent    what an agent did not report when its lease ended
 //
-// Level plus what agents hold unused never exceeds the burst.
+// Nothing is refilled beyond the depth, of which the whole requests that agents
+// hold unused are a part, but for the one request that is waited for.
 type pool struct {
 	name     string
-	requests bucket
-	tokens   bucket
+	requests limit
+	tokens   limit
 	at       Nanos
 	grants   []poolGrant // sorted by agent
+	hold     poolHold
+	// told is which limits agents were told that there are.
+	told struct{ requests, tokens bool }
 	// turn numbers the grants: who was served least recently goes first.
 	turn uint64
 	// typical is the mean reservation of a request, for agents that have
@@ -48,6 +52,10 @@ type poolGrant struct {
 	away                     Nanos
 }
 
+// found reports whether nobody told of the pool's limits: it is kept because of
+// what the provider said or did, and agents used it before.
+func (p *pool) found() bool { return p.requests.Told == 0 && p.tokens.Told == 0 }
+
 func (p *pool) limited() bool { return p.requests.limited() || p.tokens.limited() }
 
 // withheld returns what the agents that are cut off may be using, per minute.
@@ -62,21 +70,26 @@ func (p *pool) withheld() (requests, tokens int64) {
 	return (milli + 999) / 1000, tokens
 }
 
-// unused returns what agents hold and have not reported as used.
+// unused returns what agents hold and have not reported as used, for those that
+// wait for more in whole requests: a remainder starts nothing.
 func (p *pool) unused() (requests, tokens int64) {
 	for i := range p.grants {
 		g := &p.grants[i]
-		r, t := g.requests, g.tokens
-		if g.pending {
-			r, t = max(r, g.heldRequests), max(t, g.heldTokens)
+		r, t := g.debited()
+		r, t = max(r-g.usedRequests, 0), max(t-g.usedTokens, 0)
+		if !g.pending && p.lacks(g) {
+			_, each := p.chunk(g)
+			n := p.holds(g)
+			r, t = min(r, n), min(t, mulDiv(n, each, 1))
 		}
-		requests += max(r-g.usedRequests, 0)
-		tokens += max(t-g.usedTokens, 0)
+		requests += r
+		tokens += t
 	}
 	return requests, tokens
 }
 
-// advance refills to now.
+// advance refills to now. Nothing is saved up in a hold, so that it ends at the
+// pace and not with all that waited.
 func (p *pool) advance(now Nanos) {
 	span := now - p.at
 	if span <= 0 {
@@ -86,10 +99,25 @@ func (p *pool) advance(now Nanos) {
 	if !p.limited() {
 		return
 	}
+	held := min(max(p.hold.until-(now-span), 0), span)
+	p.requests.pass(span, held)
+	p.tokens.pass(span, held)
 	wr, wt := p.withheld()
 	ur, ut := p.unused()
-	p.requests.advance(span, wr, p.requests.Burst-ur)
-	p.tokens.advance(span, wt, p.tokens.Burst-ut)
+	r, t := p.largest()
+	p.requests.advance(span-held, wr, max(p.requests.Burst-ur, r))
+	p.tokens.advance(span-held, wt, max(p.tokens.Burst-ut, t))
+}
+
+// largest returns the largest request that is waited for, 0 for none.
+func (p *pool) largest() (requests, tokens int64) {
+	for i := range p.grants {
+		if g := &p.grants[i]; p.lacks(g) {
+			r, t := p.chunk(g)
+			requests, tokens = max(requests, r), max(tokens, t)
+		}
+	}
+	return requests, tokens
 }
 
 // grant returns the part of agent, making it when it is new.
@@ -150,9 +178,13 @@ func (p *pool) report(agent string, r *PoolReport, now Nanos, seq uint64, return
 		away = 0
 	}
 	g.away = 0
+	if known {
+		p.requests.Started += bounded(r.UsedRequests) - g.usedRequests
+		p.tokens.Started += bounded(int64(r.UsedTokens)) - g.usedTokens
+	}
 	g.usedRequests, g.usedTokens = bounded(r.UsedRequests), bounded(int64(r.UsedTokens))
 	g.waitingRequests, g.waitingTokens = bounded(r.WaitingRequests), bounded(int64(r.WaitingTokens))
-	if returned && !known {
+	if !known && (returned || p.found()) {
 		g.requests, g.tokens = g.usedRequests, g.usedTokens
 	}
 	if g.pending && r.Applied >= g.rev && r.Applied <= seq {
@@ -169,8 +201,9 @@ func (p *pool) report(agent string, r *PoolReport, now Nanos, seq uint64, return
 	}
 	if !g.pending {
 		// Nobody holds more than a whole minute ahead of its use.
-		g.requests = min(g.requests, g.usedRequests+p.requests.Burst)
-		g.tokens = min(g.tokens, g.usedTokens+p.tokens.Burst)
+		_, t := p.chunk(g)
+		g.requests = min(g.requests, g.usedRequests+max(p.requests.Rate, 1))
+		g.tokens = min(g.tokens, g.usedTokens+max(p.tokens.Rate, t))
 	}
 	if g.waitingRequests > 0 && g.waitingTokens > 0 {
 		p.typical += (Tokens(g.waitingTokens/g.waitingRequests) - p.typical) / 8
@@ -183,8 +216,8 @@ func (p *pool) report(agent string, r *PoolReport, now Nanos, seq uint64, return
 func (p *pool) takeIn(g *poolGrant) {
 	dr, dt := g.debited()
 	g.requests, g.tokens = max(g.requests, g.usedRequests), max(g.tokens, g.usedTokens)
-	p.requests.Level += max(dr-g.requests, 0)
-	p.tokens.Level += max(dt-g.tokens, 0)
+	p.requests.credit(dr - g.requests)
+	p.tokens.credit(dt - g.tokens)
 	g.pending, g.heldRequests, g.heldTokens = false, 0, 0
 }
 
@@ -193,8 +226,8 @@ func (p *pool) leave(agent string, now Nanos) {
 	p.advance(now)
 	if i, ok := searchGrant(p.grants, agent); ok {
 		dr, dt := p.grants[i].debited()
-		p.requests.Level += max(dr-p.grants[i].usedRequests, 0)
-		p.tokens.Level += max(dt-p.grants[i].usedTokens, 0)
+		p.requests.credit(dr - p.grants[i].usedRequests)
+		p.tokens.credit(dt - p.grants[i].usedTokens)
 		p.drop(agent)
 	}
 }

@@ -73,15 +73,79 @@ func (p *pool) add(g *poolGrant, requests, tokens int64, rev uint64) {
 func (p *pool) pass(par *Params, now Nanos, rev uint64, changed func(agent string)) {
 	p.advance(now)
 	p.wants = false
+	p.requests.forget(par, now)
+	p.tokens.forget(par, now)
+	p.refresh(par)
 	if !p.limited() {
 		return
 	}
 	p.share(par)
-	if p.feed(rev, changed) {
+	if now < p.hold.until {
+		return
+	}
+	if p.hold.trying(now, p.used()) {
+		p.try(now, rev, changed)
+		return
+	}
+	fed := p.feed(rev, changed)
+	p.bind(fed)
+	if fed {
 		p.float(par, rev, changed)
 		return
 	}
 	p.takeBack(rev, changed)
+}
+
+// refresh sets both buckets to what is known now.
+func (p *pool) refresh(par *Params) {
+	p.requests.refresh(par, 2)
+	p.tokens.refresh(par, 2*max(int64(p.typical), 1))
+}
+
+// bind notes which limit is in use: the one that the next request lacks.
+func (p *pool) bind(fed bool) {
+	p.requests.Binding, p.tokens.Binding = false, false
+	if fed {
+		return
+	}
+	if order := p.order(); len(order) > 0 {
+		r, t := p.chunk(&p.grants[order[0]])
+		p.requests.Binding = p.requests.limited() && p.requests.Level < r
+		p.tokens.Binding = p.tokens.limited() && p.tokens.Level < t
+	}
+}
+
+// try grants one request for the fleet, whatever the level: it shows whether
+// the provider lets calls through again.
+func (p *pool) try(now Nanos, rev uint64, changed func(string)) {
+	if order := p.order(); p.hold.tried == 0 && len(order) > 0 {
+		g := &p.grants[order[0]]
+		p.give(g, 1, rev)
+		p.hold.tried, p.hold.mark = now, p.used()
+		changed(g.agent)
+	}
+}
+
+// used returns what agents have used, in requests.
+func (p *pool) used() int64 {
+	var n int64
+	for i := range p.grants {
+		n += p.grants[i].usedRequests
+	}
+	return n
+}
+
+// revoke asks every agent for what it holds and has not used.
+func (p *pool) revoke(rev uint64, changed func(string)) {
+	for i := range p.grants {
+		g := &p.grants[i]
+		if g.away > 0 || g.pending || g.requests <= g.usedRequests && g.tokens <= g.usedTokens {
+			continue
+		}
+		g.pending, g.heldRequests, g.heldTokens = true, g.requests, g.tokens
+		g.requests, g.tokens, g.rev = min(g.requests, g.usedRequests), min(g.tokens, g.usedTokens), rev
+		changed(g.agent)
+	}
 }
 
 // holds returns how many whole requests of those that wait g has grants for.
@@ -290,9 +354,15 @@ func (p *pool) wake() (at Nanos, ok bool) {
 	if !p.limited() {
 		return 0, false
 	}
+	if p.at < p.hold.until {
+		return p.hold.until, true
+	}
 	order := p.order()
 	if len(order) == 0 {
 		return 0, false
+	}
+	if p.hold.tried > 0 {
+		return max(p.hold.tried+p.hold.patience(), p.at+Millisecond), true
 	}
 	r, t := p.chunk(&p.grants[order[0]])
 	wr, wt := p.withheld()

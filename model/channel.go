@@ -19,6 +19,7 @@ type channel struct {
 	latency latency
 	weight  weight
 	breaker breaker
+	flow    flow
 
 	// hold is until when nothing may start because the provider said so;
 	// pause the same by an operator, who may also set forever.
@@ -212,6 +213,7 @@ func (c *channel) report(p *Params, now Nanos, agent string, seq uint64, r *Chan
 	}
 	c.count(l, 1)
 	c.fresh = max(c.fresh, now+p.LeaseDuration/3)
+	c.notePace(now)
 	if l.claim(now) < before || had == 0 && l.demand() > 0 {
 		c.urgent = true
 	}

@@ -22,7 +22,7 @@ func (f *Fleet) Describe() string {
 		d.channel(f, c)
 	}
 	for _, p := range f.pools {
-		d.pool(p)
+		d.pool(f.par(), p)
 	}
 	return d.b.String()
 }
@@ -177,17 +177,19 @@ func (d *describer) lease(l *lease) {
 	}
 }
 
-func (d *describer) pool(p *pool) {
+func (d *describer) pool(par *Params, p *pool) {
 	d.line("pool %s:", p.name)
 	for _, b := range []struct {
 		name string
-		b    *bucket
+		b    *limit
 	}{{"requests", &p.requests}, {"tokens", &p.tokens}} {
 		if b.b.limited() {
-			fmt.Fprintf(&d.b, " %s %d of %d a minute,", b.name, b.b.Level, b.b.Rate)
+			fmt.Fprintf(&d.b, " %s %d of %d a minute (%s),", b.name, b.b.Level, b.b.Rate, b.b.source(par))
 		}
 	}
 	fmt.Fprintf(&d.b, " a request takes %d tokens", p.typical)
+	d.option(", hold ", d.instant(p.hold.until), p.hold.until > d.now)
+	d.count(", in a series of ", p.hold.series)
 	for i := range p.grants {
 		d.grant(p, &p.grants[i])
 	}

@@ -180,6 +180,11 @@ func (c *coder) channel(ch *channel) {
 	c.flag(&ch.weight.Transport)
 	num(c, &ch.weight.Forced)
 	c.breaker(&ch.breaker)
+	fl := &ch.flow
+	num(c, &fl.At)
+	num(c, &fl.Before)
+	num(c, &fl.Started)
+	num(c, &fl.StartedBefore)
 	num(c, &ch.hold)
 	num(c, &ch.pause)
 	num(c, &ch.forced)
@@ -261,15 +266,33 @@ func (c *coder) lease(l *lease) {
 	c.flag(&l.returned)
 }
 
-func (c *coder) bucket(b *bucket) {
-	for _, n := range []*int64{&b.Rate, &b.Burst, &b.Level, &b.Rem} {
+func (c *coder) limit(l *limit) {
+	for _, n := range []*int64{&l.Rate, &l.Burst, &l.Level, &l.Rem, &l.Told, &l.Hinted, &l.Learned, &l.Started, &l.Drift} {
 		num(c, n)
 	}
+	num(c, &l.Share)
+	num(c, &l.Since)
+	num(c, &l.Grown)
+	num(c, &l.Busy)
+	c.flag(&l.Binding)
+}
+
+func (c *coder) poolHold(h *poolHold) {
+	num(c, &h.until)
+	num(c, &h.series)
+	num(c, &h.tried)
+	num(c, &h.mark)
+	num(c, &h.took)
+	c.flag(&h.trial)
+	c.flag(&h.proven)
 }
 
 func (c *coder) pool(p *pool) {
-	c.bucket(&p.requests)
-	c.bucket(&p.tokens)
+	c.limit(&p.requests)
+	c.limit(&p.tokens)
+	c.poolHold(&p.hold)
+	c.flag(&p.told.requests)
+	c.flag(&p.told.tokens)
 	num(c, &p.at)
 	list(c, &p.grants, func(c *coder, g *poolGrant) {
 		c.str(&g.agent)

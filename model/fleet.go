@@ -178,7 +178,8 @@ func (f *Fleet) configure(c *Config) {
 	f.dirty.all()
 }
 
-// setPools makes one pool per channel and group with told limits per minute.
+// setPools makes one pool per channel and group with limits per minute, told or
+// found.
 func (f *Fleet) setPools() {
 	var pools []*pool
 	add := func(name string, l Limits) {
@@ -187,9 +188,9 @@ func (f *Fleet) setPools() {
 			p = &pool{name: name, at: f.now}
 		}
 		p.advance(f.now)
-		p.requests.set(f.handedOut(l.RequestsPerMinute))
-		p.tokens.set(f.handedOut(int64(l.TokensPerMinute)))
-		if p.limited() {
+		p.requests.Told, p.tokens.Told = min(l.RequestsPerMinute, maxRate), min(int64(l.TokensPerMinute), maxRate)
+		p.refresh(f.par())
+		if p.limited() || p.requests.Since > 0 || p.tokens.Since > 0 {
 			pools = append(pools, p)
 		}
 	}
@@ -206,15 +207,6 @@ func (f *Fleet) setPools() {
 		}
 	}
 	f.pools = pools
-}
-
-// handedOut returns what of a told limit is handed out: never nothing, which
-// would mean no limit.
-func (f *Fleet) handedOut(limit int64) int64 {
-	if limit <= 0 {
-		return 0
-	}
-	return max(scale(limit, f.par().BudgetMargin), 1)
 }
 
 func compare(a, b string) int {

@@ -199,7 +199,7 @@ func (m *gateMachine) settle(t *rapid.T, id uint64, o Outcome) {
 		if o.Exposed || o.Class == ClassOK || o.Class == ClassInvalid || o.Class == ClassCanceled {
 			t.Fatalf("%s (exposed %v) is tried again", o.Class, o.Exposed)
 		}
-		if a := min(o.RetryAfter, m.g.cfg.Params.HoldMax); n.After < a && !n.Elsewhere && o.Class.Refused() {
+		if a := m.g.waitOf(&o); n.After < a && !n.Elsewhere && o.Class.Refused() {
 			t.Fatalf("tried again after %s, asked for %s", n.After, a)
 		}
 		m.retries++

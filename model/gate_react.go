@@ -63,8 +63,8 @@ func (c *gateChannel) rated() bool {
 // It never ends earlier than one before.
 func (g *Gate) hold(now Nanos, c *gateChannel, o *Outcome) {
 	wait := g.cfg.Params.HoldDefault
-	if o.RetryAfter > 0 {
-		wait = min(o.RetryAfter, g.cfg.Params.HoldMax)
+	if o.RetryAfter > 0 && o.RetryAfter <= g.cfg.Params.HoldTrust {
+		wait = o.RetryAfter
 	}
 	// A little later, and not for all agents the same.
 	if spread := min(wait/10, Second); spread > 0 {

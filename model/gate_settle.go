@@ -33,7 +33,7 @@ func (g *Gate) Done(now Nanos, permit uint64, o Outcome) Next {
 	o.normalize()
 	var backoff Nanos
 	if o.Class.Refused() || o.Class == ClassTransport {
-		backoff = retryBackoff(&g.config.Retry, int(r.tries), min(o.RetryAfter, g.cfg.Params.HoldMax), g.cfg.Rand)
+		backoff = retryBackoff(&g.config.Retry, int(r.tries), g.waitOf(&o), g.cfg.Rand)
 	}
 	g.settle(now, r, &o, backoff)
 	next := g.next(now, r, &o, backoff)
@@ -41,6 +41,18 @@ func (g *Gate) Done(now Nanos, permit uint64, o Outcome) Next {
 		g.requests.put(r)
 	}
 	return next
+}
+
+// waitOf returns the wait that the provider named, as far as it is believed: of
+// a rate no more than HoldTrust.
+func (g *Gate) waitOf(o *Outcome) Nanos {
+	switch {
+	case o.Class != ClassRateLimited:
+		return min(o.RetryAfter, g.cfg.Params.HoldMax)
+	case o.RetryAfter > g.cfg.Params.HoldTrust:
+		return 0
+	}
+	return o.RetryAfter
 }
 
 // normalize makes an outcome of what a shell may hand over.

@@ -183,6 +183,7 @@ func (f *Fleet) commandChannel(c *channel, cmd *Command, fx *Effects) string {
 		return "paused"
 	case CommandResume:
 		c.pause, c.hold = 0, 0
+		f.releasePools(c)
 		if c.breaker.State != BreakerClosed {
 			return "resumed; " + c.reopen(f.par(), f.now)
 		}
@@ -205,6 +206,7 @@ func (f *Fleet) commandChannel(c *channel, cmd *Command, fx *Effects) string {
 		return fmt.Sprintf("limit set to %d slots", c.forced)
 	case CommandRelease:
 		c.hold = 0
+		f.releasePools(c)
 		return "hold released"
 	case CommandSetMode:
 		if cmd.Value > int64(ModeObserve) {

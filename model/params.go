@@ -42,7 +42,10 @@ type Params struct {
 
 	// Hold after a refusal that names no wait.
 	HoldDefault Nanos
-	// HoldMax bounds a wait that a provider names.
+	// HoldTrust is the longest wait of a rate refusal that is believed.
+	HoldTrust Nanos
+	// HoldMax bounds a wait that a provider names for a quota, and the waits
+	// of refusals that go on.
 	HoldMax Nanos
 
 	// Leases.
@@ -53,8 +56,12 @@ type Params struct {
 	ForgetAfter   Nanos // silence after which an agent's claims are dropped
 
 	// Budgets.
-	BudgetMargin PPM // share of a told limit that is handed out
-	PoolFloat    PPM // share of a pool's burst an idle agent may keep
+	BudgetMargin PPM   // share of a limit that is handed out
+	BudgetDepth  Nanos // what of a limit is saved up, as time
+	LearnPlateau Nanos // time at a learned limit before the climb
+	LearnClimb   PPM   // climb of a learned limit after ten seconds of it
+	LearnForget  Nanos // time without a refusal after which a learned limit is forgotten
+	PoolFloat    PPM   // share of a pool's burst an idle agent may keep
 }
 
 // Scale says how a parameter's range is searched.
@@ -157,13 +164,18 @@ func ParamSpecs() []ParamSpec {
 		{"probe_within", ns, s, 600 * s, 60 * s, ScaleLog, "time a probe has to end: longer than a slow call, so that a slow answer is not a failure", func(p *Params) *int64 { return (*int64)(&p.ProbeWithin) }},
 		{"transport_every", ns, s, 300 * s, 10 * s, ScaleLog, "a broken connection takes many calls at once; it counts once", func(p *Params) *int64 { return (*int64)(&p.TransportEvery) }},
 		{"hold_default", ns, ms, 60 * s, 1 * s, ScaleLog, "wait of a rate refusal that names none", func(p *Params) *int64 { return (*int64)(&p.HoldDefault) }},
+		{"hold_trust", ns, s, 3_600 * s, 60 * s, ScaleLog, "a limit a minute is whole again after one; longer waits are found by single probes", func(p *Params) *int64 { return (*int64)(&p.HoldTrust) }},
 		{"hold_max", ns, s, 86_400 * s, 3_600 * s, ScaleLog, "an absurd hint must not close a channel for days", func(p *Params) *int64 { return (*int64)(&p.HoldMax) }},
 		{"lease_duration", ns, s, 300 * s, 15 * s, ScaleLog, "three reports fit in, so two may be lost", func(p *Params) *int64 { return (*int64)(&p.LeaseDuration) }},
 		{"safe_share", ppm, 0, 1_000_000, 900_000, ScaleLinear, "what a cut-off agent may keep using; the rest can be lent", func(p *Params) *int64 { return (*int64)(&p.SafeShare) }},
 		{"rotate_every", ns, s / 10, 60 * s, 2 * s, ScaleLog, "turn of a slot when there are fewer slots than agents", func(p *Params) *int64 { return (*int64)(&p.RotateEvery) }},
 		{"pass_every", ns, 0, s, 20 * ms, ScaleLinear, "one lease pass a tick; a cut, a freed slot and new demand do not wait", func(p *Params) *int64 { return (*int64)(&p.PassEvery) }},
 		{"forget_after", ns, 60 * s, 86_400 * s, 600 * s, ScaleLog, "ten minutes of silence: longer than any call", func(p *Params) *int64 { return (*int64)(&p.ForgetAfter) }},
-		{"budget_margin", ppm, 100_000, 1_000_000, 1_000_000, ScaleLinear, "share of a told limit handed out", func(p *Params) *int64 { return (*int64)(&p.BudgetMargin) }},
+		{"budget_margin", ppm, 100_000, 1_000_000, 990_000, ScaleLinear, "share of a limit handed out: in a window of a minute the depth comes on top", func(p *Params) *int64 { return (*int64)(&p.BudgetMargin) }},
+		{"budget_depth", ns, s / 10, 60 * s, 2 * s, ScaleLog, "saved up for calls that come together; what is let go at once must fit the rest of a provider's window", func(p *Params) *int64 { return (*int64)(&p.BudgetDepth) }},
+		{"learn_plateau", ns, s, 600 * s, 15 * s, ScaleLog, "time at a measured limit before it is tested", func(p *Params) *int64 { return (*int64)(&p.LearnPlateau) }},
+		{"learn_climb", ppm, 100, 1_000_000, 10_000, ScaleLog, "a percent ten seconds after the plateau, double after 46 s more", func(p *Params) *int64 { return (*int64)(&p.LearnClimb) }},
+		{"learn_forget", ns, 60 * s, 86_400 * s, 3_600 * s, ScaleLog, "an hour without a refusal: the limit is not what it was", func(p *Params) *int64 { return (*int64)(&p.LearnForget) }},
 		{"pool_float", ppm, 0, 1_000_000, 20_000, ScaleLog, "what an idle agent keeps so that its next call need not ask", func(p *Params) *int64 { return (*int64)(&p.PoolFloat) }},
 	}
 }

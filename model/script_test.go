@@ -61,7 +61,7 @@ const scriptParams = `window_start=5000 window_floor=1000 window_max=4096000 slo
 	breaker_ratio=500000 breaker_volume=20 breaker_window=10s breaker_consecutive=5
 	breaker_wait=5s breaker_wait_max=60s probe_within=60s transport_every=10s hold_default=1s hold_max=1h
 	lease_duration=15s safe_share=900000 rotate_every=2s pass_every=20ms forget_after=10m
-	budget_margin=1000000 pool_float=20000`
+	budget_margin=1000000 budget_depth=60s pool_float=20000`
 
 func newScript(t testing.TB) *script {
 	s := &script{t: t, f: NewFleet(), now: origin, agents: map[string]*speaker{}}

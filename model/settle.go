@@ -259,7 +259,14 @@ func (f *Fleet) passPools(fx *Effects) {
 			keep = append(keep, p)
 			continue
 		}
+		requests, tokens := p.told.requests, p.told.tokens
 		p.pass(f.par(), f.now, f.seq, func(agent string) { f.tell(f.member(agent), fx) })
+		p.told.requests, p.told.tokens = p.requests.limited(), p.tokens.limited()
+		if requests != p.told.requests || tokens != p.told.tokens {
+			for _, m := range f.members {
+				f.tell(m, fx)
+			}
+		}
 		if _, ok := p.wake(); ok {
 			p.wants = true
 			keep = append(keep, p)

@@ -53,6 +53,13 @@ func (d *weirDoor) ask(i uint32) {
 	if r.Deadline > 0 {
 		ask.Deadline = model.Nanos(r.Deadline) + model.Second
 	}
+	if t := load.Client.Timeout; t > 0 {
+		// The application gives this try up then, and its context says so.
+		until := w.nanos() + model.Nanos(t)
+		if ask.Deadline == 0 || until < ask.Deadline {
+			ask.Deadline = until
+		}
+	}
 	reply := d.gate.Ask(w.nanos(), ask)
 	d.take(i, &reply)
 	d.settle()

@@ -1,0 +1,212 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+)
+
+// flow is the pace at which the fleet starts calls on a channel: two marks of
+// all that was started and not refused, so that a pace is over five to ten
+// seconds.
+type flow struct {
+	At, Before             Nanos
+	Started, StartedBefore int64
+}
+
+// flowSpan is the least time between two marks.
+const flowSpan = 5 * Second
+
+// started returns how many calls the provider did not refuse, so far as known.
+func (c *channel) started() int64 {
+	n := c.inflight
+	for _, class := range Classes {
+		if !class.Refused() {
+			n += int64(c.counts[class])
+		}
+	}
+	return n
+}
+
+// notePace keeps how much was started up to now.
+func (c *channel) notePace(now Nanos) {
+	if f := &c.flow; f.At == 0 || now-f.At >= flowSpan {
+		*f = flow{At: now, Started: c.started(), Before: f.At, StartedBefore: f.Started}
+	}
+}
+
+// pace returns what was started of late, in requests and tokens per minute.
+func (c *channel) pace(now Nanos, a *Attempt) (requests, tokens int64) {
+	at, was := c.flow.Before, c.flow.StartedBefore
+	if at == 0 {
+		at, was = c.flow.At, c.flow.Started
+	}
+	requests = mulDiv(max(c.started()-was, 1), int64(Minute), int64(max(now-at, Second)))
+	each := max(int64(a.Reserved), 1)
+	if ok := int64(c.counts[ClassOK]); ok > 0 {
+		each = max(int64((c.tokensIn+c.tokensOut)/uint64(ok)), 1)
+	}
+	return requests, mulDiv(requests, min(each, maxRate), 1)
+}
+
+// drawn returns the names of the pools that c draws on.
+func (c *channel) drawn() []string {
+	names := []string{PoolOfChannel(c.name)}
+	for _, g := range c.cfg.Groups {
+		names = append(names, PoolOfGroup(g))
+	}
+	return names
+}
+
+// drawsOn reports whether c draws on the pool of that name.
+func (c *channel) drawsOn(pool string) bool { return slices.Contains(c.drawn(), pool) }
+
+// eachPool calls do for every pool that c draws on.
+func (f *Fleet) eachPool(c *channel, do func(*pool)) {
+	if len(f.pools) == 0 {
+		return
+	}
+	if p := f.pool(PoolOfChannel(c.name)); p != nil {
+		do(p)
+	}
+	for _, g := range c.cfg.Groups {
+		if p := f.pool(PoolOfGroup(g)); p != nil {
+			do(p)
+		}
+	}
+}
+
+// dim returns the limit of a dimension.
+func (p *pool) dim(d Dimension) *limit {
+	if d == DimTokens {
+		return &p.tokens
+	}
+	return &p.requests
+}
+
+// budgetOf returns the pool that a word of the provider about dim on c is
+// about: the one whose limit is known, else the quota group's, since that is
+// what a group is; the channel's if it belongs to none or the provider says so.
+func (f *Fleet) budgetOf(c *channel, scope Scope, dim Dimension) *pool {
+	var found *pool
+	f.eachPool(c, func(p *pool) {
+		if found == nil && p.dim(dim).known(f.par()) > 0 {
+			found = p
+		}
+	})
+	switch {
+	case found != nil:
+		return found
+	case scope == ScopeChannel || len(c.cfg.Groups) == 0:
+		return f.watch(PoolOfChannel(c.name))
+	}
+	return f.watch(PoolOfGroup(c.cfg.Groups[0]))
+}
+
+// watch returns the pool of that name, making it when it is new.
+func (f *Fleet) watch(name string) *pool {
+	if p := f.pool(name); p != nil {
+		return p
+	}
+	p := &pool{name: name, at: f.now}
+	i, _ := slices.BinarySearchFunc(f.pools, name, func(p *pool, n string) int { return compare(p.name, n) })
+	f.pools = slices.Insert(f.pools, i, p)
+	f.wantPool(p)
+	return p
+}
+
+// refuseBudget gives a refusal to the budget that ran out: its pace is measured,
+// and every channel that draws on it holds.
+func (f *Fleet) refuseBudget(c *channel, a *Attempt, dim Dimension, sent Nanos, why string, fx *Effects) {
+	p := f.budgetOf(c, a.Scope, dim)
+	if sent < p.hold.until {
+		f.counters.StaleRefusals++
+		return
+	}
+	var flow int64
+	for _, other := range f.channels {
+		if other.drawsOn(p.name) {
+			r, t := other.pace(f.now, a)
+			if dim == DimTokens {
+				r = t
+			}
+			flow = min(flow+r, maxRate)
+		}
+	}
+	p.advance(f.now)
+	wait := p.hold.refused(f.par(), f.now, sent, f.ended(a)-sent, a.RetryAfter, p.requests.Started)
+	reason := fmt.Sprintf("%s (%s): ", dim, why)
+	if p.hold.trial {
+		reason += fmt.Sprintf("nothing succeeded since %d holds, so a single call comes first", p.hold.series)
+		p.revoke(f.seq, func(agent string) { f.tell(f.member(agent), fx) })
+	} else {
+		reason += p.dim(dim).refused(f.par(), f.now, flow)
+	}
+	f.wantPool(p)
+	for _, other := range f.channels {
+		if other.drawsOn(p.name) {
+			f.holdChannel(other, p.hold.until, fmt.Sprintf("%s%s; nothing starts for %s", reason, code(a), wait.Duration()), fx)
+		}
+	}
+}
+
+// holdChannel stops a channel. Deadlines only move later.
+func (f *Fleet) holdChannel(c *channel, until Nanos, reason string, fx *Effects) {
+	if until <= f.now || !c.holdUntil(until, f.par().PassEvery) {
+		return
+	}
+	f.setAlarm(until)
+	f.decide(fx, Decision{Channel: c.name, Rule: RuleHold, Reason: reason})
+	fx.Now = true
+}
+
+// release ends the holds of the pools that c draws on.
+func (f *Fleet) releasePools(c *channel) {
+	f.eachPool(c, func(p *pool) {
+		p.hold = poolHold{until: min(p.hold.until, f.now)}
+		f.wantPool(p)
+	})
+}
+
+// settled tells the pools of c what became of a call: refused ones were not
+// started, a success after a hold ends it.
+func (f *Fleet) settled(c *channel, a *Attempt, sent Nanos) {
+	f.eachPool(c, func(p *pool) {
+		switch {
+		case a.Class.Refused():
+			p.requests.Started--
+			f.dirty.pool(p)
+		case a.Class == ClassOK && p.hold.succeeded(sent):
+			f.wantPool(p)
+		}
+	})
+}
+
+// freshAnswer is up to how long a call may have taken for what its headers left
+// to be news: they were written when it began.
+const freshAnswer = Second
+
+// hints takes the limits that an answer told.
+func (f *Fleet) hints(c *channel, a *Attempt, sent Nanos) {
+	for i := range a.Hints {
+		h := &a.Hints[i]
+		if h.Limit <= 0 || h.Dimension != DimRequests && h.Dimension != DimTokens {
+			continue
+		}
+		p := f.budgetOf(c, a.Scope, h.Dimension)
+		l := p.dim(h.Dimension)
+		p.advance(f.now)
+		if n := min(h.Limit, maxRate); n != l.Hinted {
+			if l.Hinted = n; l.Learned > 0 {
+				l.Learned, l.Since = 0, 0
+			}
+		}
+		if h.Remaining >= 0 && f.now-sent <= freshAnswer {
+			r, t := p.unused()
+			if h.Dimension == DimTokens {
+				r = t
+			}
+			l.audit(min(h.Remaining, maxRate), r)
+		}
+		f.wantPool(p)
+	}
+}
