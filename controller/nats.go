@@ -17,7 +17,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 
+	"weir/controller/credential"
+	"weir/events"
 	"weir/events/natslog"
 )
 
@@ -29,9 +32,11 @@ type NATSOptions struct {
 	// Listen is host:port for agents of other processes, with port 0 for any
 	// free one; empty means that only this process connects.
 	Listen string
-	// Token is what every client must show; empty means none, and then only a
-	// loopback address is listened on.
-	Token string
+	// Fleet is whose subjects the allowed may use.
+	Fleet string
+	// Allowed may connect, and nobody else; see Allow. Nil means everybody,
+	// and then only a loopback address is listened on.
+	Allowed []credential.Credential
 	// SyncAlways puts every message on disk before it is acknowledged. Without
 	// it the disk has everything after a second, which a crash of the process
 	// does not notice and a power cut does.
@@ -56,8 +61,12 @@ const (
 // NATS is a NATS server with JetStream in this process. Close frees it.
 type NATS struct {
 	server *server.Server
-	token  string
+	fleet  string
+	own    nkeys.KeyPair // of this process; nil when everybody may connect
 	lock   *pebble.Lock
+
+	mu      sync.Mutex
+	options *server.Options // in force
 }
 
 // StartNATS starts a server and waits until it takes connections. Its errors
@@ -70,6 +79,15 @@ func StartNATS(o NATSOptions) (*NATS, error) {
 	if err != nil {
 		return nil, err
 	}
+	n := &NATS{fleet: o.Fleet, options: options}
+	if o.Allowed != nil {
+		if n.own, err = nkeys.CreateUser(); err != nil {
+			return nil, fmt.Errorf("start nats: %w", err)
+		}
+		if options.Nkeys, err = n.users(o.Allowed); err != nil {
+			return nil, fmt.Errorf("start nats: %w", err)
+		}
+	}
 	if err := os.MkdirAll(o.Store, 0o700); err != nil {
 		return nil, fmt.Errorf("make nats store %s: %w", o.Store, err)
 	}
@@ -78,15 +96,63 @@ func StartNATS(o NATSOptions) (*NATS, error) {
 			return nil, fmt.Errorf("measure nats store %s: %w", o.Store, err)
 		}
 	}
-	lock, err := pebble.LockDirectory(o.Store, vfs.Default)
-	if err != nil {
+	if n.lock, err = pebble.LockDirectory(o.Store, vfs.Default); err != nil {
 		return nil, fmt.Errorf("open nats store %s: it is in use by another process (%w)", o.Store, err)
 	}
-	s, err := run(options, o.Logger)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start nats: %w", err), lock.Close())
+	if n.server, err = run(options.Clone(), o.Logger); err != nil {
+		return nil, errors.Join(fmt.Errorf("start nats: %w", err), n.lock.Close())
 	}
-	return &NATS{server: s, token: o.Token, lock: lock}, nil
+	return n, nil
+}
+
+// Allow changes who may connect, and ends the connections of everybody else.
+// It is an error for a server that everybody may connect to.
+func (n *NATS) Allow(list []credential.Credential) error {
+	if n.own == nil {
+		return errors.New("change who may connect to nats: everybody may")
+	}
+	users, err := n.users(list)
+	if err != nil {
+		return fmt.Errorf("change who may connect to nats: %w", err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.options.Nkeys = users
+	if err := n.server.ReloadOptions(n.options.Clone()); err != nil {
+		return fmt.Errorf("change who may connect to nats: %w", err)
+	}
+	return nil
+}
+
+// users gives every credential the rights of its role, and this process all.
+func (n *NATS) users(list []credential.Credential) ([]*server.NkeyUser, error) {
+	own, err := n.own.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	users := []*server.NkeyUser{{Nkey: own}}
+	for _, c := range list {
+		u := &server.NkeyUser{Nkey: c.Key}
+		switch c.Role {
+		case credential.Agent:
+			u.Permissions = n.rights(c.Name)
+		case credential.AnyAgent:
+			u.Permissions = n.rights(natslog.AnyAgent)
+		case credential.Operator: // everything
+		default:
+			return nil, fmt.Errorf("credential %s: unknown role %q", c.Name, c.Role)
+		}
+		users = append(users, u)
+	}
+	return users, nil
+}
+
+func (n *NATS) rights(agent string) *server.Permissions {
+	publish, subscribe := natslog.Rights(n.fleet, agent)
+	return &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: publish, Deny: []string{events.ControlSubject(n.fleet)}},
+		Subscribe: &server.SubjectPermission{Allow: subscribe},
+	}
 }
 
 // server turns the options into nats-server's.
@@ -101,7 +167,6 @@ func (o *NATSOptions) server() (*server.Options, error) {
 		JetStreamMaxMemory: 256 << 20,
 		SyncAlways:         o.SyncAlways,
 		SyncInterval:       time.Second,
-		Authorization:      o.Token,
 		MaxPayload:         (1 << 20) + (64 << 10), // an entry of the largest size and its headers
 		MaxPending:         natsMaxPending,
 		WriteDeadline:      2 * time.Second,
@@ -117,8 +182,8 @@ func (o *NATSOptions) server() (*server.Options, error) {
 	if s.Port, err = strconv.Atoi(port); err != nil || s.Port < 0 || s.Port > 65535 {
 		return nil, fmt.Errorf("nats listen address %q: port %q is none", o.Listen, port)
 	}
-	if s.Host = host; o.Token == "" && !loopback(host) {
-		return nil, fmt.Errorf("nats listen address %q is not loopback: set a token, or anybody can write into the log", o.Listen)
+	if s.Host = host; o.Allowed == nil && !loopback(host) {
+		return nil, fmt.Errorf("nats listen address %q is not loopback: say who may connect, or anybody can write into the log", o.Listen)
 	}
 	if s.Port == 0 {
 		s.Port = server.RANDOM_PORT
@@ -197,8 +262,8 @@ func (n *NATS) Address() string {
 	return ""
 }
 
-// URL returns what nats.Connect takes from other processes, without the
-// token; empty when the server does not listen.
+// URL returns what nats.Connect takes from other processes; empty when the
+// server does not listen.
 func (n *NATS) URL() string {
 	if a := n.Address(); a != "" {
 		return "nats://" + a
@@ -209,8 +274,12 @@ func (n *NATS) URL() string {
 // Connect returns a connection from this process, as natslog.Connect does.
 func (n *NATS) Connect(o natslog.Options) (*nats.Conn, error) {
 	o.Extra = append(slices.Clone(o.Extra), nats.InProcessServer(n.server))
-	if n.token != "" {
-		o.Extra = append(o.Extra, nats.Token(n.token))
+	if n.own != nil {
+		key, err := n.own.PublicKey()
+		if err != nil {
+			return nil, fmt.Errorf("connect to NATS: %w", err)
+		}
+		o.Extra = append(o.Extra, nats.Nkey(key, n.own.Sign))
 	}
 	return natslog.Connect("", o)
 }

@@ -87,6 +87,8 @@ type agentProcess struct {
 	client  *agent.Client
 	proxy   *proxy.Proxy
 	keys    keyFile
+	// credential is the file of what it shows to NATS, empty for none.
+	credential string
 }
 
 // The grace of a stopped sidecar: calls in flight may end within drain, and
@@ -99,8 +101,8 @@ func (p *agentProcess) start(id string) error {
 		return err
 	}
 	p.closers.add(func() error { _ = p.http.Close(); return nil }) // closed by its server, if that came to be
-	if id == "" {
-		id = agentName(p.http.Addr())
+	if id, p.credential, err = agentCredential(&p.file.NATS, id, p.http.Addr()); err != nil {
+		return badInput(err)
 	}
 	p.keys = keyFile{path: p.file.Agent.ClientKeys}
 	keys, err := p.keys.read()
@@ -127,7 +129,7 @@ func (p *agentProcess) join(id string, set *metrics.Set) error {
 	if err := events.CheckAgent(id); err != nil {
 		return badInput(fmt.Errorf("--id: %w", err))
 	}
-	o, err := busOptions(&p.file.NATS, id, id, p.log)
+	o, err := busOptions(&p.file.NATS, id, id, p.credential, p.log)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,6 +20,8 @@ import (
 // apiFlags say which controller a command asks.
 type apiFlags struct {
 	URL string `name:"url" env:"WEIR_URL" default:"http://127.0.0.1:8080" placeholder:"URL" help:"The controller's HTTP address."`
+	// TokenFile is read when the variable is empty.
+	TokenFile string `name:"token-file" default:"./weir-data/credentials/token" placeholder:"FILE" help:"Token of a controller on this machine, unless WEIR_TOKEN is set."`
 }
 
 // tokenVariable holds the token that orders need, and questions from another
@@ -41,7 +45,14 @@ func (f apiFlags) api() (*api, error) {
 		return nil, badInput(fmt.Errorf("--url=%s: want http:// or https:// and a host", f.URL))
 	}
 	base.Path = strings.TrimSuffix(base.Path, "/")
-	return &api{base: base, token: os.Getenv(tokenVariable)}, nil
+	token := os.Getenv(tokenVariable)
+	if token == "" && loopback(net.JoinHostPort(base.Hostname(), "0")) {
+		// A token of this machine's controller is shown to no other machine.
+		if token, err = readToken(f.TokenFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, badInput(err)
+		}
+	}
+	return &api{base: base, token: token}, nil
 }
 
 // get asks and decodes the answer into to.
@@ -61,7 +72,7 @@ func (a *api) post(ctx context.Context, path string, body, to any) error {
 // order orders with a body of any kind.
 func (a *api) order(ctx context.Context, path, kind string, body []byte, to any) error {
 	if a.token == "" {
-		return badInput(fmt.Errorf("orders need the controller's token: set %s", tokenVariable))
+		return badInput(fmt.Errorf("orders need the controller's token: set %s, or name its file with --token-file", tokenVariable))
 	}
 	return a.do(ctx, http.MethodPost, path, kind, body, to)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -33,7 +32,7 @@ type controllerCommand struct {
 
 // Help is shown by --help.
 func (*controllerCommand) Help() string {
-	return `The controller reads the fleet's log from NATS, keeps its state in a local store, and tells the sidecars what they may use. It brings its own NATS server unless the file or --nats names another. What changes state over HTTP needs the token in WEIR_TOKEN (controller.token_env).
+	return `The controller reads the fleet's log from NATS, keeps its state in a local store, and tells the sidecars what they may use. It brings its own NATS server unless the file or --nats names another. What changes state over HTTP needs a token: the one in WEIR_TOKEN (controller.token_env), else the one it made at its first start in weir-data/credentials.
 
 Examples:
 
@@ -67,6 +66,8 @@ func (c *controllerCommand) file() (*config.File, error) {
 	}
 	if c.Store != "" {
 		f.Controller.Store, f.NATS.Store = filepath.Join(c.Store, "state"), filepath.Join(c.Store, "nats")
+		f.NATS.Credentials = filepath.Join(c.Store, "credentials")
+		f.Controller.TokenFile = filepath.Join(f.NATS.Credentials, tokenFile)
 	}
 	if c.NATS != "" {
 		f.NATS.Embedded, f.NATS.URL = false, c.NATS
@@ -139,25 +140,30 @@ func hint(err error) error {
 // connect starts the embedded server and connects to it, or to another one.
 func (p *controllerProcess) connect(id string) (*nats.Conn, error) {
 	n := &p.file.NATS
-	o, err := busOptions(n, id, "", p.log)
-	if err != nil {
-		return nil, err
-	}
 	if !n.Embedded {
+		o, err := busOptions(n, id, "", n.CredentialFile, p.log)
+		if err != nil {
+			return nil, err
+		}
 		return connect(p.ctx, n.Address(), o, connectWithin)
 	}
-	token, err := tokenFrom(n)
+	book, allowed, err := openBook(n, p.log)
 	if err != nil {
-		return nil, err
+		return nil, badInput(err)
 	}
 	p.bus, err = controller.StartNATS(controller.NATSOptions{
-		Store: n.Store, Listen: n.Listen, Token: token, SyncAlways: n.SyncAlways, Logger: p.log,
+		Store: n.Store, Listen: n.Listen, Fleet: p.file.Model.Fleet, Allowed: allowed, SyncAlways: n.SyncAlways, Logger: p.log,
 	})
 	if err != nil {
 		return nil, badInput(err)
 	}
 	p.closers.add(p.bus.Close)
-	o.Extra = nil
+	go watchBook(p.ctx, book, p.bus, p.log)
+	o, err := busOptions(&config.NATS{}, id, "", "", p.log)
+	if err != nil {
+		return nil, err
+	}
+	o.Extra = nil // that it connected goes without saying
 	nc, err := p.bus.Connect(o)
 	return nc, badInput(err)
 }
@@ -173,13 +179,17 @@ func (p *controllerProcess) where() string {
 // run turns the loop and serves HTTP until either ends or the process is
 // stopped.
 func (p *controllerProcess) run() error {
+	token, err := controllerToken(&p.file.Controller, p.log)
+	if err != nil {
+		return badInput(err)
+	}
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
 	ended := make(chan error, 2)
 	go func() { ended <- p.turn(ctx) }()
 	go func() {
 		ended <- web.Serve(ctx, p.http, web.Handler(web.Options{
-			Controller: p.loop, Token: p.token(), Hosts: p.file.Controller.Hosts, Logger: p.log,
+			Controller: p.loop, Token: token, Hosts: p.file.Controller.Hosts, Logger: p.log,
 			Metrics: func(w io.Writer) {
 				p.metrics.WritePrometheus(w)
 				metrics.WriteProcessMetrics(w)
@@ -187,7 +197,7 @@ func (p *controllerProcess) run() error {
 		}), p.log)
 	}()
 	go p.announce(ctx)
-	err := <-ended
+	err = <-ended
 	cancel()
 	return errors.Join(err, <-ended)
 }
@@ -199,15 +209,6 @@ func (p *controllerProcess) turn(ctx context.Context) error {
 		return badInput(err)
 	}
 	return err
-}
-
-// token is the API's.
-func (p *controllerProcess) token() string {
-	token := os.Getenv(p.file.Controller.TokenEnv)
-	if token == "" {
-		p.log.Warn("there is no token, so orders over http are refused to everybody", slog.String("variable", p.file.Controller.TokenEnv))
-	}
-	return token
 }
 
 // announce logs when the loop turns and where it is reached.

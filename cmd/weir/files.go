@@ -48,7 +48,7 @@ func (c configFlag) need() (*config.File, error) {
 	path := c.path()
 	f, err := c.parse()
 	if c.Config == "" && errors.Is(err, fs.ErrNotExist) {
-		return nil, badInput(fmt.Errorf("there is no %s here: write one with at least a channel and a route (weir config check --help shows one), or name another with -c", path))
+		return nil, badInput(fmt.Errorf("there is no %s here: weir init writes one to fill in, or name another with -c", path))
 	}
 	if err != nil {
 		return nil, err
@@ -133,4 +133,20 @@ func readTraces(inc *incident.Incident, dir string) (map[string]workload.Trace, 
 		traces[a.File] = t
 	}
 	return traces, nil
+}
+
+// create writes a file where there is none, and reports whether it did.
+func create(path, text string) (bool, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return false, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = io.WriteString(f, text)
+	return err == nil, errors.Join(err, f.Close())
 }

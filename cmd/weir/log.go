@@ -92,7 +92,11 @@ func (l *openLog) connect(e *env, store string, n *config.NATS) (*nats.Conn, err
 	if store != "" {
 		return l.serveStore(store, e.log)
 	}
-	o, err := busOptions(n, "weir log", "", e.log)
+	file, err := operatorCredential(n)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	o, err := busOptions(n, "weir log", "", file, e.log)
 	if err != nil {
 		return nil, err
 	}

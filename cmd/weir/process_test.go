@@ -163,14 +163,14 @@ func newFleet(t *testing.T) *fleet {
 	t.Setenv("WEIR_TEST_KEY", "provider-key")
 	text := fmt.Sprintf(`
 fleet: test
-nats: {listen: %q}
+nats: {listen: %q, credentials: %q}
 controller: {listen: %q}
 agent: {listen: %q}
 channels:
   - {name: main, provider: minimax, base_url: "http://%s/v1", model: quick, api_key_env: WEIR_TEST_KEY}
 routes:
   - {name: default, tiers: [[main]]}
-`, f.nats, f.http, f.agent, f.provider)
+`, f.nats, filepath.Join(f.dir, "weir-data", "credentials"), f.http, f.agent, f.provider)
 	if err := os.WriteFile(filepath.Join(f.dir, "weir.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

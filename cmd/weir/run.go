@@ -36,6 +36,8 @@ type program struct {
 	Channel    channelCommand    `cmd:"" help:"Pause, resume and set channels."`
 	Params     paramsCommand     `cmd:"" help:"Show and push the parameters of the laws."`
 	Config     configCommand     `cmd:"" help:"Check and push weir.yaml."`
+	Init       initCommand       `cmd:"" help:"Write a first weir.yaml and the credentials of a fleet."`
+	Credential credentialCommand `cmd:"" help:"Let agents and operators into the fleet's own NATS, and shut them out."`
 }
 
 // env is what a command works with.

@@ -135,7 +135,7 @@ func TestBadInput(t *testing.T) {
 	noURL := file(t, "weir.yaml", "channels: [{name: a}]\nroutes: [{name: r, tiers: [[a]]}]\n")
 	noRoute := file(t, "weir.yaml", "channels: [{name: a, base_url: 'http://127.0.0.1:1/v1'}]\n")
 	noKey := file(t, "weir.yaml", "agent: {listen: '127.0.0.1:0'}\nchannels: [{name: a, base_url: 'http://127.0.0.1:1/v1', api_key_env: WEIR_TEST_UNSET}]\nroutes: [{name: r, tiers: [[a]]}]\n")
-	noToken := file(t, "weir.yaml", "nats: {token_env: WEIR_TEST_UNSET}\nagent: {listen: '127.0.0.1:0'}\nchannels: [{name: a, base_url: 'http://127.0.0.1:1/v1'}]\nroutes: [{name: r, tiers: [[a]]}]\n")
+	noToken := file(t, "weir.yaml", "nats: {url: 'nats://127.0.0.1:1', token_env: WEIR_TEST_UNSET}\nagent: {listen: '127.0.0.1:0'}\nchannels: [{name: a, base_url: 'http://127.0.0.1:1/v1'}]\nroutes: [{name: r, tiers: [[a]]}]\n")
 	good := file(t, "weir.yaml", "agent: {listen: '127.0.0.1:0'}\nchannels: [{name: a, base_url: 'http://127.0.0.1:1/v1'}]\nroutes: [{name: r, tiers: [[a]]}]\n")
 	faulty := file(t, "weir.yaml", "channels: [{name: a}, {name: a, limits: {rpm: -1}}]\nrouts: []\n")
 	incident := file(t, "in.yaml", "name: a\nduration: 3\n")
@@ -159,7 +159,7 @@ func TestBadInput(t *testing.T) {
 		{"demo --out " + garbage + "/x", []string{"--out="}},
 		{"sim", []string{"expected one of"}},
 		{"--log-level loud sim list", []string{"log-level"}},
-		{"controller", []string{"there is no weir.yaml here: write one"}},
+		{"controller", []string{"there is no weir.yaml here: weir init"}},
 		{"controller -c /nowhere/weir.yaml", []string{"open /nowhere/weir.yaml: no such file or directory"}},
 		{"controller -c " + noChannels, []string{noChannels + ":1:1: channels: there is none"}},
 		{"controller -c " + faulty, []string{

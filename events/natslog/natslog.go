@@ -105,10 +105,14 @@ func faultOf(err error) Fault {
 	return FaultServer
 }
 
-func inboxPrefix(agent string) string { return "_INBOX_" + agent }
+func inboxPrefix(agent string) string { return "_INBOX_AGENT." + agent }
+
+// AnyAgent stands for every agent in Rights.
+const AnyAgent = "*"
 
 // Rights lists the subjects an agent may publish to and subscribe to, no more
-// than it needs: an account rule for credentials.
+// than it needs: an account rule for credentials. For AnyAgent the control
+// subject must be denied beside.
 func Rights(fleet, agent string) (publish, subscribe []string) {
 	publish = []string{
 		events.LogSubject(fleet, agent),

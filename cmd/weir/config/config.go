@@ -1,6 +1,7 @@
 package config
 
 import (
+	_ "embed" // of the example
 	"io"
 	"time"
 	_ "time/tzdata" // a reset's time zone must be known on every machine
@@ -35,8 +36,14 @@ type NATS struct {
 	// URL is where agents, and a controller without a server of its own,
 	// connect; empty means the embedded server's address.
 	URL string
-	// TokenEnv names the environment variable with the token that clients
-	// show; empty for none. CredsFile is a NATS credentials file.
+	// Credentials is the folder of who may connect to the embedded server,
+	// and of what this machine's processes show there.
+	Credentials string
+	// CredentialFile is what this process shows; empty means the one in
+	// Credentials that fits.
+	CredentialFile string
+	// TokenEnv names the environment variable with the token that a server of
+	// your own wants; empty for none. CredsFile is its credentials file.
 	TokenEnv, CredsFile string
 }
 
@@ -52,8 +59,9 @@ func (n *NATS) Address() string {
 type Controller struct {
 	// Listen is host:port of its HTTP server, Store the folder of its state.
 	Listen, Store string
-	// TokenEnv names the environment variable with the token of its API.
-	TokenEnv string
+	// TokenEnv names the environment variable with the token of its API,
+	// TokenFile the file that holds it while that is empty.
+	TokenEnv, TokenFile string
 	// Keep is how many records the log keeps at least, and up to twice as
 	// many; older ones go once the state is stored beside them.
 	Keep uint64
@@ -88,12 +96,21 @@ func newFile() *File {
 			},
 			Timeouts: model.TimeoutConfig{Connect: 2 * model.Second, FirstToken: 15 * model.Second, Total: 120 * model.Second},
 		},
-		NATS:       NATS{Embedded: true, Listen: "127.0.0.1:4222", Store: "./weir-data/nats"},
-		Controller: Controller{Listen: "127.0.0.1:8080", Store: "./weir-data/state", TokenEnv: "WEIR_TOKEN", Keep: 1_000_000},
+		NATS:       NATS{Embedded: true, Listen: "127.0.0.1:4222", Store: "./weir-data/nats", Credentials: "./weir-data/credentials"},
+		Controller: Controller{Listen: "127.0.0.1:8080", Store: "./weir-data/state", TokenEnv: "WEIR_TOKEN", TokenFile: "./weir-data/credentials/token", Keep: 1_000_000},
 		Agent:      Agent{Listen: "127.0.0.1:8787", Queue: 1000},
 		Upstreams:  map[string]agent.Upstream{},
 	}
 }
+
+// example is a file to begin with.
+//
+//go:embed example.yaml
+var example string
+
+// Example returns a weir.yaml to begin with: it has every part that a fleet
+// needs, and observes.
+func Example() string { return example }
 
 // Default returns the settings of a file that sets none. It has no channels.
 func Default() *File { return newFile() }

@@ -93,11 +93,22 @@ func (r *reader) nats(f *strict.Fields) {
 	strict.Choose(f, "durability", &durability, "1s", "always")
 	n.SyncAlways = durability == "always"
 	r.busURL(f, &n.URL)
-	r.secret(f, "token_env", "token", "password")
+	r.secret(f, "credential_file", "token", "password", "credential")
+	f.Text("credentials", &n.Credentials)
+	f.Text("credential_file", &n.CredentialFile)
 	r.variable(f, "token_env", &n.TokenEnv)
 	f.Text("creds_file", &n.CredsFile)
-	if n.TokenEnv != "" && n.CredsFile != "" {
-		r.Fault(f.Key("creds_file"), "%s: there is token_env too; use one of them", f.Sub("creds_file"))
+	shown := ""
+	for _, key := range []string{"credential_file", "token_env", "creds_file"} {
+		switch {
+		case !f.Has(key):
+		case key != "credential_file" && n.Embedded:
+			r.Fault(f.Key(key), "%s: is for a server of your own, with url; the embedded one knows credentials (weir credential add)", f.Sub(key))
+		case shown != "":
+			r.Fault(f.Key(key), "%s: there is %s too; use one of them", f.Sub(key), shown)
+		default:
+			shown = key
+		}
 	}
 	switch {
 	case n.Embedded && f.Has("url"):
@@ -112,8 +123,9 @@ func (r *reader) controller(f *strict.Fields) {
 	c := &r.file.Controller
 	r.address(f, "listen", &c.Listen)
 	f.Text("store", &c.Store)
-	r.secret(f, "token_env", "token")
+	r.secret(f, "token_env or token_file", "token")
 	r.variable(f, "token_env", &c.TokenEnv)
+	f.Text("token_file", &c.TokenFile)
 	count(f, "keep", &c.Keep, minKeep, maxLimit)
 	f.List("hosts", func(n ast.Node, path string) { c.Hosts = append(c.Hosts, strings.ToLower(r.Text(n, path))) })
 	f.Done()

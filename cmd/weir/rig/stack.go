@@ -2,7 +2,6 @@ package rig
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +18,7 @@ import (
 	"weir/agent"
 	"weir/agent/proxy"
 	"weir/controller"
+	"weir/controller/credential"
 	"weir/controller/store"
 	"weir/controller/web"
 	"weir/events/natslog"
@@ -84,13 +84,23 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	return s, nil
 }
 
-// bus is the way into the embedded server.
-type bus struct{ url, token string }
+// bus is the way into the embedded server, with what agents show there.
+type bus struct{ url, credential string }
 
 func (s *Stack) startController(ctx context.Context, o *Options) error {
-	s.bus.token = rand.Text()
+	book, err := credential.Open(filepath.Join(o.Dir, "credentials"))
+	if err != nil {
+		return err
+	}
+	if s.bus.credential, err = book.Add("agents", credential.AnyAgent); err != nil {
+		return err
+	}
+	allowed, err := book.List()
+	if err != nil {
+		return err
+	}
 	server, err := controller.StartNATS(controller.NATSOptions{
-		Store: filepath.Join(o.Dir, "nats"), Listen: "127.0.0.1:0", Token: s.bus.token, MaxStore: 1 << 30, Logger: o.Logger,
+		Store: filepath.Join(o.Dir, "nats"), Listen: "127.0.0.1:0", Fleet: o.Config.Fleet, Allowed: allowed, MaxStore: 1 << 30, Logger: o.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("start bus: %w", err)
@@ -176,7 +186,11 @@ func (s *Stack) Web(logger *slog.Logger) (url string, err error) {
 
 func (s *Stack) startAgent(i int, o *Options) error {
 	name := "agent-" + strconv.Itoa(i)
-	nc, err := natslog.Connect(s.bus.url, natslog.Options{Name: name, Agent: name, Extra: []nats.Option{nats.Token(s.bus.token)}})
+	key, err := nats.NkeyOptionFromSeed(s.bus.credential)
+	if err != nil {
+		return fmt.Errorf("read credential: %w", err)
+	}
+	nc, err := natslog.Connect(s.bus.url, natslog.Options{Name: name, Agent: name, Extra: []nats.Option{key}})
 	if err != nil {
 		return err
 	}

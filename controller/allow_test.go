@@ -1,0 +1,292 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/controller"
+	"weir/controller/credential"
+	"weir/events"
+	"weir/events/natslog"
+	"weir/model"
+)
+
+// doors is an embedded server that lets in who is in its book, with the log
+// and the outputs of fleet f, and who was refused something.
+type doors struct {
+	*controller.NATS
+	t    *testing.T
+	book *credential.Book
+	out  *natslog.Outbox
+}
+
+func openDoors(t *testing.T) *doors {
+	t.Helper()
+	book, err := credential.Open(filepath.Join(t.TempDir(), "credentials"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := startNATS(t, controller.NATSOptions{Listen: "127.0.0.1:0", Fleet: "f", Allowed: []credential.Credential{}})
+	d := &doors{NATS: n, t: t, book: book}
+	own, err := n.Connect(natslog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.Close)
+	if _, err := natslog.OpenLog(t.Context(), own, "f", natslog.LogOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if d.out, err = natslog.OpenOutbox(t.Context(), own, "f", 0); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// add makes a credential and lets it in.
+func (d *doors) add(name string, role credential.Role) (file string) {
+	d.t.Helper()
+	file, err := d.book.Add(name, role)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.allow()
+	return file
+}
+
+func (d *doors) allow() {
+	d.t.Helper()
+	list, err := d.book.List()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if err := d.Allow(list); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// connect connects as an agent with a credential.
+func (d *doors) connect(agent, file string) (*nats.Conn, <-chan natslog.Fault) {
+	d.t.Helper()
+	key, err := nats.NkeyOptionFromSeed(file)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	faults := make(chan natslog.Fault, 100)
+	nc, err := natslog.Connect(d.URL(), natslog.Options{Agent: agent, Extra: []nats.Option{key}, OnFault: func(f natslog.Fault, _ error) {
+		select {
+		case faults <- f:
+		default:
+		}
+	}})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(nc.Close)
+	for end := time.Now().Add(20 * time.Second); !nc.IsConnected(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			d.t.Fatalf("%s does not get in: %v", agent, nc.LastError())
+		}
+	}
+	return nc, faults
+}
+
+func awaitFault(t *testing.T, faults <-chan natslog.Fault, want natslog.Fault) {
+	t.Helper()
+	for end := time.After(20 * time.Second); ; {
+		select {
+		case f := <-faults:
+			if f == want {
+				return
+			}
+		case <-end:
+			t.Fatalf("no fault %s", want)
+		}
+	}
+}
+
+func attempts(agent string) []byte {
+	return events.Encode(nil, &model.Attempts{Source: model.Source{Agent: agent, Boot: 1, Seq: 1, Span: 1}})
+}
+
+// TestOnlyTheAllowedGetIn tries the door without a key and with a wrong one.
+func TestOnlyTheAllowedGetIn(t *testing.T) {
+	d := openDoors(t)
+	stranger, err := credential.Open(filepath.Join(t.TempDir(), "other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := stranger.Add("a1", credential.Operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := nats.NkeyOptionFromSeed(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, o := range map[string][]nats.Option{
+		"nothing": nil, "a key of another fleet": {key}, "a password": {nats.UserInfo("a", "b")}, "a token": {nats.Token("x")},
+	} {
+		if c, err := nats.Connect(d.URL(), o...); err == nil {
+			c.Close()
+			t.Errorf("%s opens the door", what)
+		}
+	}
+}
+
+// TestAgentCredential is what one agent may and may not do, at a real server.
+func TestAgentCredential(t *testing.T) {
+	d := openDoors(t)
+	nc, faults := d.connect("a1", d.add("a1", credential.Agent))
+	w, err := natslog.NewWriter(nc, "f", "a1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(t.Context(), attempts("a1")); err != nil {
+		t.Fatalf("its own report: %v", err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, try := range map[string]func() error{
+		"another's report": func() error {
+			return nc.Publish(events.LogSubject("f", "a2"), []byte("x"))
+		},
+		"the controller's records": func() error { return nc.Publish(events.ControlSubject("f"), []byte("x")) },
+		"limits":                   func() error { return nc.Publish(events.LimitsSubject("f"), []byte("x")) },
+		"config":                   func() error { return nc.Publish(events.ConfigSubject("f"), []byte("x")) },
+		"another fleet":            func() error { return nc.Publish(events.LogSubject("g", "a1"), []byte("x")) },
+		"another's lease": func() error {
+			_, err := nc.SubscribeSync(events.LiveSubject("f", events.LeaseSubject("f", "a2")))
+			return err
+		},
+		"the log":                  func() error { _, err := nc.SubscribeSync(events.LogSubjects("f")); return err },
+		"another's answers":        func() error { _, err := nc.SubscribeSync("_INBOX_AGENT.a2.>"); return err },
+		"the controller's answers": func() error { _, err := nc.SubscribeSync("_INBOX.>"); return err },
+		"everything":               func() error { _, err := nc.SubscribeSync(">"); return err },
+		"deleting the log": func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return missed(js.DeleteStream(ctx, "WEIR_f_LOG"))
+		},
+		"looking at the log": func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := js.Stream(ctx, "WEIR_f_LOG")
+			return missed(err)
+		},
+	} {
+		if err := try(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		t.Log("refused:", what)
+		awaitFault(t, faults, natslog.FaultRefused)
+	}
+}
+
+// missed turns the error of a request that the server let nobody hear, which
+// is what a refused request looks like, into none.
+func missed(err error) error {
+	if err == nil {
+		return errors.New("it was done")
+	}
+	return nil
+}
+
+// TestAnyAgentCredential writes in any agent's name, never in the controller's.
+func TestAnyAgentCredential(t *testing.T) {
+	d := openDoors(t)
+	file := d.add("pods", credential.AnyAgent)
+	for _, agent := range []string{"p1", "p2"} {
+		nc, faults := d.connect(agent, file)
+		w, err := natslog.NewWriter(nc, "f", agent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write(t.Context(), attempts(agent)); err != nil {
+			t.Fatal(err)
+		}
+		in, err := natslog.NewInbox(nc, "f", natslog.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard := make(chan uint64, 1)
+		go func() {
+			_ = in.Listen(t.Context(), agent, events.Handler{
+				Term: func(n *model.TermNotice) { heard <- n.Term }, Limits: func(*model.LimitSet) {}, Lease: func(*model.Lease) {}, Config: func(uint64, *model.Config) {},
+			})
+		}()
+		if agent == "p1" {
+			if err := d.out.PutTerm(t.Context(), &model.TermNotice{Term: 1, Controller: "c"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case <-heard:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s hears nothing", agent)
+		}
+		if len(faults) > 0 {
+			t.Errorf("%s: fault %s", agent, <-faults)
+		}
+		if err := nc.Publish(events.ControlSubject("f"), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		awaitFault(t, faults, natslog.FaultRefused)
+	}
+}
+
+// TestRevoked cuts off who is not allowed any more, and nobody else.
+func TestRevoked(t *testing.T) {
+	d := openDoors(t)
+	gone, faults := d.connect("a1", d.add("a1", credential.Agent))
+	stays, _ := d.connect("a2", d.add("a2", credential.Agent))
+	if err := d.book.Revoke("a1"); err != nil {
+		t.Fatal(err)
+	}
+	d.allow()
+	awaitFault(t, faults, natslog.FaultDisconnected)
+	if gone.IsConnected() {
+		t.Error("the revoked is connected")
+	}
+	w, err := natslog.NewWriter(stays, "f", "a2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(t.Context(), attempts("a2")); err != nil {
+		t.Errorf("the other: %v", err)
+	}
+	if _, err := natslog.OpenLog(t.Context(), own(t, d.NATS), "f", natslog.LogOptions{}); err != nil {
+		t.Errorf("this process: %v", err)
+	}
+}
+
+func own(t *testing.T, n *controller.NATS) *nats.Conn {
+	t.Helper()
+	nc, err := n.Connect(natslog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+func TestAllowNeedsADoor(t *testing.T) {
+	n := startNATS(t, controller.NATSOptions{})
+	if err := n.Allow(nil); err == nil {
+		t.Error("a server that is open to everybody takes a list")
+	}
+	shut := startNATS(t, controller.NATSOptions{Fleet: "f", Allowed: []credential.Credential{}})
+	if err := shut.Allow([]credential.Credential{{Name: "a", Role: "king", Key: "x"}}); err == nil {
+		t.Error("an unknown role is taken")
+	}
+}
