@@ -154,11 +154,11 @@ func (f *Fleet) refuseWindow(c *channel, a *Attempt, sent Nanos, fx *Effects) {
 		f.trip(c, fx)
 		return
 	}
-	if _, stale := c.window.stale(a.Epoch); floor || stale {
+	if _, stale := c.window.stale(a.Epoch); floor || stale && f.ablated != AblateEpochs {
 		f.counters.StaleRefusals++
 		return
 	}
-	before, after, reason := c.window.refused(par, f.now, c.top(), c.inflight)
+	before, after, reason := f.cutWindow(c)
 	f.cutMade(c, before, false)
 	f.decide(fx, Decision{Channel: c.name, Rule: RuleWindowCut, Before: int64(before), After: int64(after), Reason: reason + code(a)})
 	fx.Now = true

@@ -44,6 +44,8 @@ type Fleet struct {
 	batch []*channel
 	// dirty are the parts that changed since Clean.
 	dirty dirtySet
+	// ablated is the law it does without; see Ablate.
+	ablated Ablation
 }
 
 // heartbeat is the longest time without a record while a leader lives. It

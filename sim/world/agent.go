@@ -13,7 +13,8 @@ type agent struct {
 	door  door
 	pools []pool // by workload
 
-	weir *weirDoor // the door when the policy is Weir's
+	weir *weirDoor   // the door when the policy is Weir's
+	own  *controller // its own fold, when the fleet has none in common
 }
 
 // pool is an application's outstanding calls of one workload at one agent,

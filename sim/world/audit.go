@@ -85,15 +85,14 @@ func (w *world) settled() (n int64) {
 	return n
 }
 
-// folded is attempts that the controller's fold has counted.
+// folded is attempts that the folds have counted.
 func (w *world) folded() (n int64) {
-	if w.controller == nil {
-		return 0
-	}
-	v := w.controller.fleet.View()
-	for i := range v.Channels {
-		for _, k := range v.Channels[i].Counts {
-			n += int64(k)
+	for _, c := range w.controllers {
+		v := c.fleet.View()
+		for i := range v.Channels {
+			for _, k := range v.Channels[i].Counts {
+				n += int64(k)
+			}
 		}
 	}
 	return n

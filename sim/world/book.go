@@ -148,9 +148,11 @@ func (w *world) second() {
 	}
 	s.Could = could - b.could
 	b.could = could
-	if w.controller != nil {
-		w.controller.use.second(w.controller.fleet, w.inc)
-		v := w.controller.fleet.View()
+	for _, c := range w.controllers {
+		c.use.second(c.fleet, w.inc)
+	}
+	if f := w.fleet(); f != nil {
+		v := f.View()
 		if len(v.Channels) > 0 {
 			c := &v.Channels[0]
 			s.Window, s.Weight, s.Latency, s.Breaker, s.Queued = c.Window, c.Weight, c.Latency, c.Breaker, c.Queued
@@ -206,8 +208,11 @@ func (w *world) result() *Result {
 		r.WastedTokens += books.WastedTokens
 		r.ProviderOvershoot = max(r.ProviderOvershoot, books.MaxOvershoot)
 	}
-	if w.controller != nil {
-		u := &w.controller.use
+	if len(w.controllers) > 0 {
+		var u leaseUse
+		for _, c := range w.controllers {
+			u.join(&c.use)
+		}
 		r.LeaseOvershoot, r.LeaseUtilisation, r.CutDrain = u.overshoot, u.mean(), time.Duration(u.drain)
 	}
 	r.FirstChange, r.LastChange = ScriptSpan(w.inc)

@@ -28,12 +28,12 @@ func (w *world) build() error {
 		w.oracle = newOracle(w)
 	}
 	w.config = w.inc.Told("sim")
-	if w.policy.untell != nil {
-		w.policy.untell(w.config)
+	if w.policy.configure != nil {
+		w.policy.configure(w.config)
 	}
 	w.bus = bus{w: w, cut: make([]bool, w.inc.Fleet.MaxAgents())}
-	if w.policy.weir {
-		w.controller = newController(w)
+	if w.policy.weir && !w.policy.alone {
+		newController(w, nil)
 	}
 	for i := range w.inc.Fleet.MaxAgents() {
 		a := &agent{w: w, index: i, name: agentName(i), pools: make([]pool, len(w.inc.Workloads))}
@@ -65,6 +65,9 @@ func (w *world) start(a *agent) {
 	a.boot++
 	switch {
 	case w.policy.weir:
+		if w.policy.alone {
+			a.own = newController(w, a)
+		}
 		a.weir = newWeirDoor(a)
 		a.door = a.weir
 	case w.oracle != nil:
@@ -93,6 +96,9 @@ func (w *world) stop(a *agent) {
 		a.pools[i] = pool{}
 	}
 	a.weir = nil
+	if a.own != nil {
+		a.own.setDown(true)
+	}
 }
 
 // script makes a change of the fleet happen, or end.
@@ -100,12 +106,12 @@ func (w *world) script(i int, ends bool) {
 	c := &w.inc.Fleet.Changes[i]
 	switch c.Kind {
 	case incident.ControllerDown:
-		if w.controller != nil {
-			w.controller.setDown(!ends)
+		if w.policy.weir && !w.policy.alone {
+			w.controllers[0].setDown(!ends)
 		}
 	case incident.Partition:
 		for _, k := range c.Agents {
-			w.bus.cut[k] = !ends
+			w.bus.cut[k] = !ends && !w.policy.alone
 		}
 	case incident.AgentCrash:
 		for _, k := range c.Agents {

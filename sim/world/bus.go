@@ -55,15 +55,18 @@ func (b *bus) done(i uint32) {
 	b.messages.put(i)
 }
 
-// delay is one message's time on the way.
+// delay is one message's time on the way. Within a process it takes none.
 func (b *bus) delay() int64 {
 	b.sent++
+	if b.w.policy.alone {
+		return 0
+	}
 	l := &b.w.inc.Fleet.Bus
 	return int64(l.Delay) + b.w.seed.Below(int64(l.Jitter)+1, draw.BusDelay, 0, b.sent)
 }
 
 func (b *bus) lost() bool {
-	return b.w.seed.Below(1_000_000, draw.BusLoss, 0, b.sent) < b.w.inc.Fleet.Bus.Loss
+	return !b.w.policy.alone && b.w.seed.Below(1_000_000, draw.BusLoss, 0, b.sent) < b.w.inc.Fleet.Bus.Loss
 }
 
 // publish sends a report to the log.
@@ -77,12 +80,25 @@ func (b *bus) publish(a *agent, f model.Fact) {
 	b.w.at(at, onLog, i, 0)
 }
 
-// broadcast sends limits to every agent.
-func (b *bus) broadcast(l *model.LimitSet) {
+// receive is a report that reached the log.
+func (b *bus) receive(i uint32) {
+	m := *b.messages.at(i)
+	if b.cut[m.agent] {
+		// Cut off: it is sent again until it gets through.
+		b.w.at(b.w.now+resend, onLog, uint64(i), 0)
+		return
+	}
+	b.done(i)
+	b.w.at(b.w.now+b.delay(), onAck, uint64(m.agent), m.boot)
+	b.w.fold(m.agent).append(m.fact)
+}
+
+// broadcast sends limits to every agent, or to one alone.
+func (b *bus) broadcast(l *model.LimitSet, to *agent) {
 	i := b.add(message{limits: l})
 	m := b.messages.at(uint32(i))
 	for k, a := range b.w.agents {
-		if a.up && a.weir != nil && !b.cut[k] && !b.lost() {
+		if a.up && a.weir != nil && (to == nil || to == a) && !b.cut[k] && !b.lost() {
 			m.fan++
 			b.w.at(b.w.now+b.delay(), onInbox, i, uint64(k))
 		}

@@ -8,9 +8,12 @@ import (
 	"weir/model"
 )
 
-// controller is the log and the leader that folds it.
+// controller is a log and the leader that folds it: one for the fleet, or where
+// processes know nothing of each other one in each.
 type controller struct {
 	w     *world
+	place uint64 // in world.controllers
+	of    *agent // whose own it is; nil for the fleet's
 	fleet *model.Fleet
 	fx    model.Effects
 	seq   uint64
@@ -24,11 +27,29 @@ type controller struct {
 	use      leaseUse
 }
 
+// fold is the controller that folds an agent's reports.
+func (w *world) fold(agent int) *controller {
+	if own := w.agents[agent].own; own != nil {
+		return own
+	}
+	return w.controllers[0]
+}
+
+// fleet is the state to look at, of many the first; nil without Weir.
+func (w *world) fleet() *model.Fleet {
+	if len(w.controllers) == 0 {
+		return nil
+	}
+	return w.controllers[0].fleet
+}
+
 // broadcastEvery is the least time between two broadcasts that may wait.
 const broadcastEvery = int64(20e6)
 
-func newController(w *world) *controller {
-	c := &controller{w: w, fleet: model.NewFleet(), tickAt: never, flushAt: never}
+func newController(w *world, of *agent) *controller {
+	c := &controller{w: w, of: of, place: uint64(len(w.controllers)), fleet: model.NewFleet(), tickAt: never, flushAt: never}
+	w.controllers = append(w.controllers, c)
+	c.fleet.Ablate(w.policy.without)
 	if w.cfg.Params != nil {
 		c.append(&model.ParamSet{Name: "run", Params: *w.cfg.Params})
 	}
@@ -63,7 +84,7 @@ func (c *controller) fold(r model.Record) {
 		c.flush()
 	case c.flushAt == never:
 		c.flushAt = c.w.now + broadcastEvery
-		c.w.at(c.flushAt, onFlush, 0, 0)
+		c.w.at(c.flushAt, onFlush, c.place, 0)
 	}
 	c.wake()
 }
@@ -72,21 +93,8 @@ func (c *controller) fold(r model.Record) {
 func (c *controller) wake() {
 	if at := max(c.w.virtual(c.fleet.NextWake()), c.w.now); at != c.tickAt {
 		c.tickAt = at
-		c.w.at(at, onTick, 0, 0)
+		c.w.at(at, onTick, c.place, 0)
 	}
-}
-
-// receive is a report that reached the log.
-func (c *controller) receive(i uint32) {
-	m := *c.w.bus.messages.at(i)
-	if c.w.bus.cut[m.agent] {
-		// Cut off: it is sent again until it gets through.
-		c.w.at(c.w.now+resend, onLog, uint64(i), 0)
-		return
-	}
-	c.w.bus.done(i)
-	c.w.at(c.w.now+c.w.bus.delay(), onAck, uint64(m.agent), m.boot)
-	c.append(m.fact)
 }
 
 func (c *controller) tick(at int64) {
@@ -94,7 +102,7 @@ func (c *controller) tick(at int64) {
 		return
 	}
 	c.tickAt = never
-	c.append(&model.Tick{Term: 1, Elapsed: c.w.nanos() - c.lastTime})
+	c.append(&model.Tick{Term: c.fleet.Term(), Elapsed: c.w.nanos() - c.lastTime})
 }
 
 // flush sends what the fold asked for.
@@ -105,14 +113,46 @@ func (c *controller) flush() {
 		return
 	}
 	if len(c.fx.Limits) > 0 {
-		c.w.bus.broadcast(c.fleet.LimitSet(c.fx.Limits))
+		c.w.bus.broadcast(c.fleet.LimitSet(c.fx.Limits), c.of)
 	}
 	for _, name := range c.fx.Leases {
-		if l := c.fleet.Lease(name); l != nil {
-			c.w.bus.unicast(l, agentIndex(name))
+		c.lease(name)
+	}
+	if c.w.policy.even && len(c.fx.Limits) > 0 {
+		for _, a := range c.w.agents {
+			c.lease(a.name)
 		}
 	}
 	c.fx.Reset()
+}
+
+// lease sends an agent its lease, if it has one.
+func (c *controller) lease(name string) {
+	l := c.fleet.Lease(name)
+	if l == nil {
+		return
+	}
+	if c.w.policy.even {
+		c.even(l)
+	}
+	c.w.bus.unicast(l, agentIndex(name))
+}
+
+// even makes every grant of slots an equal part of the limit, whatever the
+// agent needs, and at least one.
+func (c *controller) even(l *model.Lease) {
+	up := int64(0)
+	for _, a := range c.w.agents {
+		if a.up {
+			up++
+		}
+	}
+	for i := range l.Channels {
+		g := &l.Channels[i]
+		_, _, _, limit := c.fleet.Claims(g.Channel)
+		g.Slots = max(1, (limit+up-1)/max(up, 1))
+		g.Safe, g.Offset = g.Slots, int64(agentIndex(l.Agent))*g.Slots
+	}
 }
 
 func agentName(i int) string { return fmt.Sprintf("agent-%04d", i) }
@@ -137,5 +177,5 @@ func (c *controller) setDown(down bool) {
 		c.fold(r)
 	}
 	c.append(&model.Lead{Term: c.fleet.Term() + 1, Controller: "sim", Version: "sim", Laws: model.LawVersion})
-	c.w.bus.broadcast(c.fleet.LimitSet(nil))
+	c.w.bus.broadcast(c.fleet.LimitSet(nil), c.of)
 }

@@ -34,10 +34,16 @@ type policy struct {
 	PolicyInfo
 	weir   bool
 	oracle bool
-	// tune switches a part of Weir off by its parameters, untell by its
+	// tune switches a part of Weir off by its parameters, configure by its
 	// configuration; nil for none.
-	tune   func(*model.Params)
-	untell func(*model.Config)
+	tune      func(*model.Params)
+	configure func(*model.Config)
+	// without is a law that the fold goes without.
+	without model.Ablation
+	// even: each agent has the same part of a window, in place of a lease.
+	even bool
+	// alone: each process folds its own reports and knows of no other.
+	alone bool
 	// peer makes one process's limiter for a channel, and what it does by
 	// itself after a failed try: nil to leave that to the application.
 	peer func(*site) (peer.Limiter, peer.Retrier)
@@ -140,7 +146,7 @@ func peers() []policy {
 	}
 }
 
-// ablations are Weir with one part switched off by parameters.
+// ablations are Weir with one part switched off.
 func ablations() []policy {
 	off := func(name, about string, tune func(*model.Params)) policy {
 		return policy{PolicyInfo: PolicyInfo{Name: name, About: about}, weir: true, tune: tune}
@@ -162,9 +168,17 @@ func ablations() []policy {
 		off("weir-no-float", "Weir whose idle agents keep nothing of a budget", func(p *model.Params) {
 			least(p, "pool_float")
 		}),
-		{PolicyInfo: PolicyInfo{"weir-not-told", "Weir that is told none of the limits"}, weir: true, untell: forgetLimits},
+		{PolicyInfo: PolicyInfo{"weir-not-told", "Weir that is told none of the limits"}, weir: true, configure: forgetLimits},
+		{PolicyInfo: PolicyInfo{"weir-no-leases", "Weir that splits a window evenly over all agents, whatever they need"}, weir: true, even: true},
+		{PolicyInfo: PolicyInfo{"weir-no-epochs", "Weir that cuts again for refusals of calls from before the last cut"}, weir: true, without: model.AblateEpochs},
+		{PolicyInfo: PolicyInfo{"weir-no-pin", "Weir whose cuts take three tenths of the window, whatever was measured"}, weir: true, without: model.AblatePin},
+		{PolicyInfo: PolicyInfo{"weir-no-fleet", "Weir's laws in each process by itself, without reports to a controller"}, weir: true, alone: true},
+		{PolicyInfo: PolicyInfo{"weir-no-retry-budget", "Weir whose every first attempt earns a retry, not one in ten"}, weir: true, configure: retryFreely},
 	}
 }
+
+// retryFreely earns a whole retry by each first attempt.
+func retryFreely(c *model.Config) { c.Retry.Budget = model.One }
 
 // forgetLimits leaves a configuration without limits.
 func forgetLimits(c *model.Config) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/model"
+	"weir/sim/incident"
 )
 
 func TestPoliciesAreListed(t *testing.T) {
@@ -93,5 +94,55 @@ func TestNoLatencyMatters(t *testing.T) {
 	t.Logf("completed: %d, without latency %d", full.Completed, less.Completed)
 	if less.Completed*10 > full.Completed*8 {
 		t.Errorf("%d completed without a look at latency, %d with; want clearly fewer", less.Completed, full.Completed)
+	}
+}
+
+// TestAblationsMatter: each part that an ablation leaves out shows by what it
+// is for.
+func TestAblationsMatter(t *testing.T) {
+	steady := *builtin(t, "row-steady")
+	steady.Duration = 2 * time.Minute
+	full := run(t, Config{Incident: &steady, Seed: 1, Policy: PolicyWeir})
+	less := func(policy string) *Result {
+		r := run(t, Config{Incident: &steady, Seed: 1, Policy: policy})
+		t.Logf("%s: completed %d, waste %.3f; Weir %d, %.3f", policy, r.Completed, r.WasteRatio(), full.Completed, full.WasteRatio())
+		return r
+	}
+	for _, policy := range []string{"weir-no-epochs", "weir-no-pin"} { // cuts too deep
+		if r := less(policy); r.Completed*100 > full.Completed*95 {
+			t.Errorf("%s completed %d, Weir %d; want clearly fewer", policy, r.Completed, full.Completed)
+		}
+	}
+	for _, policy := range []string{"weir-no-leases", "weir-no-fleet"} { // 64 agents with parts that do not add up
+		if r := less(policy); r.WasteRatio() < 3*full.WasteRatio() {
+			t.Errorf("%s wastes %.3f, Weir %.3f; want three times as much", policy, r.WasteRatio(), full.WasteRatio())
+		}
+	}
+	outage := *builtin(t, "row-outage")
+	outage.Duration = 2 * time.Minute
+	share := func(policy string) float64 {
+		r := run(t, Config{Incident: &outage, Seed: 1, Policy: policy})
+		t.Logf("%s: %d retries of %d attempts", policy, r.Retries, r.Attempts)
+		return float64(r.Retries) / float64(r.Attempts-r.Retries)
+	}
+	if with, without := share(PolicyWeir), share("weir-no-retry-budget"); with > 0.1+64.0/1000 || without <= with {
+		t.Errorf("retries per first attempt: %.4f with a budget of a tenth, %.4f without", with, without)
+	}
+}
+
+// TestNoFleetStaysAlone: without a fleet neither the controller's absence nor
+// the bus changes anything.
+func TestNoFleetStaysAlone(t *testing.T) {
+	inc := *builtin(t, "controller-down")
+	inc.Duration = 2 * time.Minute
+	inc.Fleet.Changes = nil
+	quiet := run(t, Config{Incident: &inc, Seed: 1, Policy: "weir-no-fleet"})
+	inc.Fleet.Bus = incident.Bus{Delay: time.Second, Jitter: time.Second, Loss: incident.PPM / 2}
+	inc.Fleet.Changes = []incident.FleetChange{
+		{At: time.Minute, For: 30 * time.Second, Kind: incident.ControllerDown},
+		{At: time.Minute, For: 30 * time.Second, Kind: incident.Partition, Agents: []int{0, 1}},
+	}
+	if r := run(t, Config{Incident: &inc, Seed: 1, Policy: "weir-no-fleet"}); r.Completed != quiet.Completed || r.Attempts != quiet.Attempts {
+		t.Errorf("completed %d of %d attempts, %d of %d when nothing happens to the fleet", r.Completed, r.Attempts, quiet.Completed, quiet.Attempts)
 	}
 }

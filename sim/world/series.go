@@ -109,10 +109,11 @@ func (r *recorder) channels(w *world) []ChannelPoint {
 		running, waiting := t.InFlight()
 		points[i].InFlight, points[i].Capacity = running+waiting, t.Law().Concurrency
 	}
-	if w.controller == nil {
+	f := w.fleet()
+	if f == nil {
 		return points
 	}
-	view := w.controller.fleet.View()
+	view := f.View()
 	for k := range view.Channels {
 		c := &view.Channels[k]
 		for i, name := range r.series.Channels {

@@ -48,6 +48,12 @@ func (u *leaseUse) second(f *model.Fleet, inc *incident.Incident) {
 	}
 }
 
+// join adds what another saw.
+func (u *leaseUse) join(o *leaseUse) {
+	u.overshoot, u.drain = max(u.overshoot, o.overshoot), max(u.drain, o.drain)
+	u.sum, u.n = u.sum+o.sum, u.n+o.n
+}
+
 func (u *leaseUse) mean() int64 {
 	if u.n == 0 {
 		return 1_000_000

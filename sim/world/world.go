@@ -25,8 +25,8 @@ const (
 	onAck           // a: agent
 	onLog           // a: message
 	onInbox         // a: message, b: agent
-	onTick          // the controller's deadline
-	onFlush         // the controller's broadcast
+	onTick          // a: controller, at its deadline
+	onFlush         // a: controller, to broadcast
 	onScript        // a: change of the fleet's script, b: 1 at its end
 	onSecond        // the books close a second
 	onOracle        // the oracle looks again
@@ -72,10 +72,11 @@ type world struct {
 	attempts  pages[attempt]
 	places    places
 
-	bus        bus
-	controller *controller
-	oracle     *oracle
-	config     *model.Config
+	bus bus
+	// controllers are the fleet's, or one for each start of a process.
+	controllers []*controller
+	oracle      *oracle
+	config      *model.Config
 
 	book   book
 	audit  audit
@@ -172,13 +173,13 @@ func (w *world) handle(e *event) {
 	case onAck:
 		w.agents[e.a].acked(e.b)
 	case onLog:
-		w.controller.receive(uint32(e.a))
+		w.bus.receive(uint32(e.a))
 	case onInbox:
 		w.bus.deliver(uint32(e.a), int(e.b))
 	case onTick:
-		w.controller.tick(e.at)
+		w.controllers[e.a].tick(e.at)
 	case onFlush:
-		w.controller.flush()
+		w.controllers[e.a].flush()
 	case onScript:
 		w.script(int(e.a), e.b == 1)
 	case onSecond:
