@@ -164,6 +164,7 @@ func (f *Fleet) heard(m *member) {
 				c.count(&c.leases[i], -1)
 				c.leases[i].back(f.now)
 				c.count(&c.leases[i], 1)
+				c.touch(i)
 				c.wants, c.urgent = true, true
 				f.want(c)
 			}

@@ -60,7 +60,9 @@ type channel struct {
 	claimed, granted, gone int64
 	// Scratch of the pass, and whether it is in the fleet's line.
 	mark          dirtyMark
-	rows          []passRow
+	rows          []passRow // of all leases, or empty
+	touched       []int     // leases whose row is old
+	moved         []int
 	demands       []int64
 	line          []slotRank
 	kept          []keptRange
@@ -150,15 +152,14 @@ func (c *channel) holdUntil(until, least Nanos) bool {
 	return true
 }
 
-// lease returns the lease of agent, making it when it is new.
-func (c *channel) lease(agent string) *lease {
+// lease returns the place of agent's lease, making it when it is new.
+func (c *channel) lease(agent string) int {
 	i, ok := searchLease(c.leases, agent)
 	if !ok {
-		c.leases = append(c.leases, lease{})
-		copy(c.leases[i+1:], c.leases[i:])
-		c.leases[i] = lease{agent: agent}
+		c.leases = slices.Insert(c.leases, i, lease{agent: agent})
+		c.touchAll()
 	}
-	return &c.leases[i]
+	return i
 }
 
 // drop forgets the lease of agent.
@@ -166,6 +167,7 @@ func (c *channel) drop(agent string) {
 	if i, ok := searchLease(c.leases, agent); ok {
 		c.count(&c.leases[i], -1)
 		c.leases = slices.Delete(c.leases, i, i+1)
+		c.touchAll()
 		c.wants, c.urgent = true, true
 	}
 }
@@ -201,7 +203,9 @@ func (c *channel) derive() {
 // report takes how the channel stands at one agent. seq is the newest record:
 // nobody can obey what is newer.
 func (c *channel) report(p *Params, now Nanos, agent string, seq uint64, r *ChannelReport) {
-	l := c.lease(agent)
+	i := c.lease(agent)
+	c.touch(i)
+	l := &c.leases[i]
 	before := l.claim(now)
 	had := l.demand()
 	c.count(l, -1)
@@ -267,6 +271,7 @@ func (c *channel) cutLeases(p *Params, now Nanos, rev uint64) {
 		c.cuts = append(c.cuts[:0], c.cuts[1:]...)
 	}
 	c.cuts = append(c.cuts, Cut{Revision: rev, Num: int64(after), Den: int64(before)})
+	c.touchAll()
 	for i := range c.leases {
 		if l := &c.leases[i]; !l.away {
 			c.count(l, -1)
@@ -290,6 +295,7 @@ func (c *channel) cutRevision() uint64 {
 // secure makes the safe part of every lease what parameters and configuration
 // say now, and calls tell for the agents to tell.
 func (c *channel) secure(p *Params, rev uint64, tell func(agent string)) {
+	c.touchAll()
 	for i := range c.leases {
 		l := &c.leases[i]
 		if safe := safeOf(l.slots, p, c.onLoss()); !l.away && safe != l.safe {

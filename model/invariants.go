@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // leaseOf names a lease in the whole fleet.
 type leaseOf struct{ channel, agent string }
@@ -35,6 +38,12 @@ func (f *Fleet) verify(fact Fact, before map[leaseOf]int64) {
 			sum += claim
 			if claim > before[leaseOf{c.name, l.agent}] && claim > l.inflight+l.held {
 				raised = l.agent
+			}
+		}
+		for i := range c.rows {
+			was, is := c.rows[i], c.row(i, f.now)
+			if was.target = 0; was != is && c.gone == 0 && !slices.Contains(c.touched, i) {
+				panic(fmt.Sprintf("model: BUG: record %d: channel %s: the row of %s is %+v, should be %+v", f.seq, c.name, c.leases[i].agent, was, is))
 			}
 		}
 		if claimed, _, _, _ := f.Claims(c.name); claimed != sum {

@@ -6,9 +6,10 @@ import (
 )
 
 // passRow is one lease as a pass sees it. A pass looks at every lease several
-// times, and a lease is large: what it needs is gathered once.
+// times, and a lease is large: rows are kept from pass to pass, and only those
+// of leases that changed are made anew.
 type passRow struct {
-	demand, slots, claim int64
+	demand, slots, offset, claim int64
 	// target is what the lease becomes: first its fair part, then what of
 	// that can be given and is worth a message.
 	target int64
@@ -22,17 +23,39 @@ type passRow struct {
 // stands reports whether the newest grant need not be made anew.
 func (r *passRow) stands() bool { return r.away || r.target == r.slots && !r.renew }
 
-// gather makes the rows of all leases.
+// row makes the row of a lease.
+func (c *channel) row(i int, now Nanos) passRow {
+	l := &c.leases[i]
+	return passRow{
+		demand: l.demand(), slots: l.slots, offset: l.offset, claim: l.claim(now), turn: l.turn, away: l.away,
+		renew: l.unsure || l.slots != 0 && l.rev < c.cutRevision(),
+	}
+}
+
+// touch notes that a lease changed since the last pass, touchAll that many did
+// or that they moved.
+func (c *channel) touch(i int) {
+	if c.touched = append(c.touched, i); len(c.touched) > len(c.leases) {
+		c.touchAll()
+	}
+}
+
+func (c *channel) touchAll() { c.rows, c.touched = c.rows[:0], c.touched[:0] }
+
+// gather brings the rows up to date: of what was touched, or of all where an
+// agent is away, whose claim changes with time.
 func (c *channel) gather(now Nanos) []passRow {
-	c.rows = slices.Grow(c.rows[:0], len(c.leases))[:len(c.leases)]
-	cut := c.cutRevision()
-	for i := range c.leases {
-		l := &c.leases[i]
-		c.rows[i] = passRow{
-			demand: l.demand(), slots: l.slots, claim: l.claim(now), turn: l.turn, away: l.away,
-			renew: l.unsure || l.slots != 0 && l.rev < cut,
+	if len(c.rows) == len(c.leases) && c.gone == 0 {
+		for _, i := range c.touched {
+			c.rows[i] = c.row(i, now)
+		}
+	} else {
+		c.rows = slices.Grow(c.rows[:0], len(c.leases))[:len(c.leases)]
+		for i := range c.rows {
+			c.rows[i] = c.row(i, now)
 		}
 	}
+	c.touched = c.touched[:0]
 	return c.rows
 }
 
@@ -43,16 +66,9 @@ type share struct{ base, extra int64 }
 // maxMin divides limit among demands so that the smallest parts are as large
 // as they can be: base is the largest b with Σ min(demand, b) ≤ limit. Whoever
 // wants no more than an even part gets what it wants, and the rest is divided
-// among the others, until all of them want more. It overwrites demands.
+// among the others, until all of them want more. It overwrites demands, whose
+// sum is more than limit.
 func maxMin(demands []int64, limit int64) share {
-	var top, total int64
-	for _, d := range demands {
-		top = max(top, d)
-		total += d
-	}
-	if total <= limit {
-		return share{base: top}
-	}
 	for {
 		base := limit / int64(len(demands))
 		left, more := limit, demands[:0]
@@ -89,38 +105,40 @@ func (c *channel) pass(p *Params, now Nanos, limit int64, rev uint64, frozen boo
 		return
 	}
 	rows := c.gather(now)
-	c.targets(p, now, limit, rows)
-	room, lack := limit, int64(0)
+	room := limit
 	for i := range rows {
-		r := &rows[i]
-		room -= r.claim
-		if r.target > r.slots && r.demand > r.slots {
-			lack += r.target - r.slots
-		}
+		room -= rows[i].claim
 	}
-	shrink(rows, lack > room)
+	lack := c.targets(p, now, limit, rows)
+	c.shrink(rows, lack > room)
 	c.raise(rows, room, lack > room, frozen)
 	changed := false
-	for i := range rows {
+	for _, i := range c.moved {
 		r := &rows[i]
 		if r.target != r.slots {
 			c.turn++
+			r.turn = c.turn
 			c.leases[i].turn, c.leases[i].since = c.turn, now
 		}
 		changed = changed || !r.stands()
 	}
 	if changed {
-		c.regrant(p, rows, rev, tell)
+		c.regrant(p, now, rev, tell)
 	}
 }
 
 // shrink keeps the slots of those whose lease would become smaller, unless
 // somebody lacks slots or they have far too many. Who is away keeps its own.
-func shrink(rows []passRow, lacking bool) {
+// It lists whose grant may be made anew.
+func (c *channel) shrink(rows []passRow, lacking bool) {
+	c.moved = c.moved[:0]
 	for i := range rows {
 		r := &rows[i]
 		if t := r.target; r.away || t < r.slots && !lacking && r.slots <= t+max(2, t/2) {
 			r.target = r.slots
+		}
+		if !r.stands() {
+			c.moved = append(c.moved, i)
 		}
 	}
 }
@@ -130,7 +148,7 @@ func shrink(rows []passRow, lacking bool) {
 // goes first. While frozen nothing is raised.
 func (c *channel) raise(rows []passRow, room int64, lacking, frozen bool) {
 	c.line = c.line[:0]
-	for i := range rows {
+	for _, i := range c.moved {
 		if rows[i].target > rows[i].slots {
 			c.line = append(c.line, slotRank{turn: rows[i].turn, lease: i})
 		}
@@ -158,69 +176,85 @@ type keptRange struct{ offset, slots int64 }
 // Leases that stay keep their offset, since agents know it; those that change
 // take the gaps between them. So the ranges [offset, offset+slots) never
 // overlap, and a cut leaves no more than its share of their extent.
-func (c *channel) regrant(p *Params, rows []passRow, rev uint64, tell func(agent string)) {
+func (c *channel) regrant(p *Params, now Nanos, rev uint64, tell func(agent string)) {
 	c.kept = c.kept[:0]
-	for i := range rows {
-		if r := &rows[i]; r.slots > 0 && r.stands() {
-			c.kept = append(c.kept, keptRange{c.leases[i].offset, r.slots})
+	for i := range c.rows {
+		if r := &c.rows[i]; r.slots > 0 && r.stands() {
+			c.kept = append(c.kept, keptRange{r.offset, r.slots})
 		}
 	}
 	slices.SortFunc(c.kept, func(a, b keptRange) int { return cmp.Compare(a.offset, b.offset) })
 	var at int64 // where the next gap begins
 	next := 0    // of the leases that stay
-	for i := range rows {
-		r := &rows[i]
-		if r.stands() {
+	for _, i := range c.moved {
+		slots := c.rows[i].target
+		if c.rows[i].stands() {
 			continue
 		}
-		for ; next < len(c.kept) && c.kept[next].offset < at+r.target; next++ {
+		for ; next < len(c.kept) && c.kept[next].offset < at+slots; next++ {
 			at = max(at, c.kept[next].offset+c.kept[next].slots)
 		}
 		l := &c.leases[i]
 		c.count(l, -1)
-		l.grant(r.target, safeOf(r.target, p, c.onLoss()), at, rev)
+		l.grant(slots, safeOf(slots, p, c.onLoss()), at, rev)
 		c.count(l, 1)
-		at += r.target
+		c.rows[i] = c.row(i, now)
+		at += slots
 		tell(l.agent)
 	}
 }
 
-// targets sets every row's target to its fair part of limit.
-func (c *channel) targets(p *Params, now Nanos, limit int64, rows []passRow) {
-	var present int64
+// targets sets every row's target to its fair part of limit and returns what
+// those lack who want more than they have.
+func (c *channel) targets(p *Params, now Nanos, limit int64, rows []passRow) (lack int64) {
+	var present, total int64
 	c.demands = c.demands[:0]
 	for i := range rows {
-		if rows[i].away {
-			limit -= rows[i].claim
+		r := &rows[i]
+		if r.target = 0; r.away {
+			limit -= r.claim
 			continue
 		}
 		present++
-		c.demands = append(c.demands, rows[i].demand)
-	}
-	if present == 0 {
-		return
+		total += r.demand
+		c.demands = append(c.demands, r.demand)
 	}
 	limit = max(limit, 0)
-	s := maxMin(c.demands, limit)
-	spare := limit
-	for i := range rows {
-		rows[i].target = min(rows[i].demand, s.base)
-		spare -= rows[i].target
-	}
-	if s.extra > 0 {
-		c.rotate(p, now, s, rows)
-		return
-	}
-	each, rest := spare/present, spare%present
-	for i := range rows {
-		if r := &rows[i]; !r.away {
-			r.target += each
-			if rest > 0 {
+	switch {
+	case present == 0:
+	case total > limit:
+		s := maxMin(c.demands, limit)
+		for i := range rows {
+			r := &rows[i]
+			r.target = min(r.demand, s.base)
+			lack += r.lacks()
+		}
+		if s.extra > 0 {
+			lack += c.rotate(p, now, s, rows)
+		}
+	default:
+		each, rest := (limit-total)/present, (limit-total)%present
+		for i := range rows {
+			r := &rows[i]
+			if r.away {
+				continue
+			}
+			if r.target = r.demand + each; rest > 0 {
 				r.target++
 				rest--
 			}
+			lack += r.lacks()
 		}
 	}
+	return lack
+}
+
+// lacks returns what of its target an agent that wants more does not have.
+func (r *passRow) lacks() int64 {
+	if r.demand <= r.slots {
+		return 0
+	}
+	return max(r.target-r.slots, 0)
 }
 
 // rotate gives one slot on top to s.extra of those who want more than the
@@ -233,7 +267,8 @@ func (c *channel) targets(p *Params, now Nanos, limit int64, rows []passRow) {
 //
 // It only chooses. The order does not change until there is room for those who
 // wait, so that nobody is passed over while calls end out of step with turns.
-func (c *channel) rotate(p *Params, now Nanos, s share, rows []passRow) {
+// It returns what they lack of the slots on top.
+func (c *channel) rotate(p *Params, now Nanos, s share, rows []passRow) (lack int64) {
 	c.line = c.line[:0]
 	for i := range rows {
 		r := &rows[i]
@@ -251,13 +286,13 @@ func (c *channel) rotate(p *Params, now Nanos, s share, rows []passRow) {
 		}
 		c.line = append(c.line, k)
 	}
-	first := c.line
-	if s.extra < int64(len(first)) {
-		first = firstRanks(first, int(s.extra))
+	for _, k := range firstRanks(c.line, int(s.extra)) {
+		r := &rows[k.lease]
+		lack -= r.lacks()
+		r.target++
+		lack += r.lacks()
 	}
-	for _, k := range first {
-		rows[k.lease].target++
-	}
+	return lack
 }
 
 // slotRank is a lease's place in the line for a slot: by class, then turn,

@@ -15,7 +15,10 @@ func TestMaxMinIsTheDumbOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		demands := rapid.SliceOfN(rapid.Int64Range(0, 12), 0, 12).Draw(t, "demands")
 		limit := rapid.Int64Range(0, 60).Draw(t, "limit")
-		s := maxMin(slices.Clone(demands), limit)
+		s := share{base: limit}
+		if total := sum(demands); total > limit {
+			s = maxMin(slices.Clone(demands), limit)
+		}
 		got := make([]int64, len(demands))
 		extra := s.extra
 		for i, d := range demands {
@@ -43,6 +46,13 @@ func TestMaxMinIsTheDumbOne(t *testing.T) {
 			t.Fatalf("%d among %v: %v (%+v), want %v", limit, demands, got, s, want)
 		}
 	})
+}
+
+func sum(all []int64) (n int64) {
+	for _, v := range all {
+		n += v
+	}
+	return n
 }
 
 // TestCutSumsExactly holds that leases at ranges one after another keep
@@ -142,6 +152,7 @@ func newPasses(n int) *passes {
 // pass divides and lets the agents obey, and returns what was granted in all.
 func (x *passes) pass(limit int64) (sum int64) {
 	x.rev++
+	x.c.touchAll()
 	x.c.pass(&x.p, x.now, limit, x.rev, false, func(string) {})
 	for i := range x.c.leases {
 		l := &x.c.leases[i]
@@ -201,6 +212,7 @@ func TestPassSettles(t *testing.T) {
 			x.pass(limit)
 		}
 		x.rev++
+		x.c.touchAll()
 		x.c.pass(&x.p, x.now, limit, x.rev, false, func(agent string) {
 			t.Fatalf("%s is told again: %+v", agent, x.c.leases)
 		})

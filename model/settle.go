@@ -123,6 +123,7 @@ func (f *Fleet) goneAway(m *member, fx *Effects) {
 		c.count(l, -1)
 		l.leave(f.seq, m.ends)
 		c.count(l, 1)
+		c.touch(i)
 		c.observe(f.par())
 		c.wants, c.urgent = true, true
 		f.want(c)
@@ -240,6 +241,7 @@ func (f *Fleet) leaseProbe(c *channel, fx *Effects) {
 	l := &c.leases[best]
 	c.turn++
 	l.turn = c.turn
+	c.touch(best)
 	c.breaker.Probe = probe{ID: f.seq, Agent: l.agent, Deadline: f.now + f.par().ProbeWithin}
 	f.setAlarm(c.breaker.Probe.Deadline)
 	f.decide(fx, Decision{Channel: c.name, Agent: l.agent, Rule: RuleProbe, Reason: fmt.Sprintf("may send one attempt within %s", f.par().ProbeWithin)})

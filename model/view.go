@@ -107,6 +107,15 @@ func (f *Fleet) View() FleetView {
 	return v
 }
 
+// ChannelView copies the i-th channel by name for people; ok is false where
+// there are no more.
+func (f *Fleet) ChannelView(i int) (v FleetChannel, ok bool) {
+	if i < 0 || i >= len(f.channels) {
+		return v, false
+	}
+	return f.channelView(f.channels[i]), true
+}
+
 func (m *member) state() string {
 	switch {
 	case m.forgotten:

@@ -152,9 +152,7 @@ func (w *world) second() {
 		c.use.second(c.fleet, w.inc)
 	}
 	if f := w.fleet(); f != nil {
-		v := f.View()
-		if len(v.Channels) > 0 {
-			c := &v.Channels[0]
+		if c, ok := f.ChannelView(0); ok {
 			s.Window, s.Weight, s.Latency, s.Breaker, s.Queued = c.Window, c.Weight, c.Latency, c.Breaker, c.Queued
 		}
 	}

@@ -7,32 +7,37 @@ import (
 
 // leaseUse watches what is leased against what may be.
 type leaseUse struct {
-	claimed   map[string]int64 // by channel, after the last record
-	over      map[string]int64 // since when more is in flight than the limit, 0 for not
+	channels  []channelUse // as in the incident
 	overshoot int64
 	drain     int64
 	sum, n    int64
 }
 
+// channelUse is what one channel had after the last record.
+type channelUse struct {
+	claimed int64
+	over    int64 // since when more is claimed than the limit, 0 for not
+}
+
 // record looks at every channel after a record was folded.
 func (u *leaseUse) record(f *model.Fleet, w *world) {
-	if u.claimed == nil {
-		u.claimed, u.over = map[string]int64{}, map[string]int64{}
+	if u.channels == nil {
+		u.channels = make([]channelUse, len(w.inc.Channels))
 	}
 	for i := range w.inc.Channels {
-		name := w.inc.Channels[i].Name
-		claimed, _, _, limit := f.Claims(name)
-		if claimed > u.claimed[name] {
+		c := &u.channels[i]
+		claimed, _, _, limit := f.Claims(w.inc.Channels[i].Name)
+		if claimed > c.claimed {
 			u.overshoot = max(u.overshoot, claimed*1_000_000/max(limit, 1))
 		}
-		u.claimed[name] = claimed
-		switch since := u.over[name]; {
+		c.claimed = claimed
+		switch {
 		case claimed <= limit:
-			delete(u.over, name)
-		case since == 0:
-			u.over[name] = max(w.now, 1)
+			c.over = 0
+		case c.over == 0:
+			c.over = max(w.now, 1)
 		default:
-			u.drain = max(u.drain, w.now-since)
+			u.drain = max(u.drain, w.now-c.over)
 		}
 	}
 }
