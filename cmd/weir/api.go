@@ -80,7 +80,10 @@ func (a *api) order(ctx context.Context, path, kind string, body []byte, to any)
 func (a *api) do(ctx context.Context, method, path, kind string, body []byte, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, apiWithin)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, a.base.JoinPath(path).String(), bytes.NewReader(body))
+	path, query, _ := strings.Cut(path, "?")
+	address := a.base.JoinPath(path)
+	address.RawQuery = query
+	req, err := http.NewRequestWithContext(ctx, method, address.String(), bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("make request: %w", err)
 	}

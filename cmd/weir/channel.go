@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -12,15 +13,18 @@ import (
 
 // channelCommand is weir channel.
 type channelCommand struct {
-	Pause  pauseCommand  `cmd:"" help:"Start nothing on a channel any more."`
-	Resume resumeCommand `cmd:"" help:"End a pause, a hold and an open breaker."`
-	Set    setCommand    `cmd:"" help:"Set weight, limit, mode or breaker."`
+	Pause   pauseCommand   `cmd:"" help:"Start nothing on a channel any more."`
+	Resume  resumeCommand  `cmd:"" help:"End a pause, a hold and an open breaker."`
+	Set     setCommand     `cmd:"" help:"Set weight, limit, mode or breaker."`
+	Release releaseCommand `cmd:"" help:"End a hold: calls may start although the provider named a wait."`
+	Forget  forgetCommand  `cmd:"" help:"Drop an agent that is gone for good, and what it holds of every channel."`
 }
 
 // order is a command as the controller's API takes it.
 type order struct {
 	Command string `json:"command"`
 	Channel string `json:"channel,omitempty"`
+	Agent   string `json:"agent,omitempty"`
 	Value   int64  `json:"value,omitempty"`
 	Mode    string `json:"mode,omitempty"`
 	For     string `json:"for,omitempty"`
@@ -31,13 +35,26 @@ type order struct {
 // orderFlags are common to all orders.
 type orderFlags struct {
 	apiFlags
-	Channel string `arg:"" placeholder:"CHANNEL" help:"The channel's name."`
-	Why     string `placeholder:"TEXT" help:"The reason, for the log."`
-	By      string `placeholder:"NAME" help:"Who orders it, for the log; the user's name if none is given."`
+	Why string `placeholder:"TEXT" help:"The reason, for the log."`
+	By  string `placeholder:"NAME" help:"Who orders it, for the log; the user's name if none is given."`
 }
 
-// give sends orders, each when the one before is in force.
-func (f *orderFlags) give(e *env, orders ...order) error {
+// channelFlags are common to the orders to one channel.
+type channelFlags struct {
+	orderFlags
+	Channel string `arg:"" placeholder:"CHANNEL" help:"The channel's name."`
+}
+
+// give sends orders to the channel.
+func (f *channelFlags) give(e *env, orders ...order) error {
+	for i := range orders {
+		orders[i].Channel = f.Channel
+	}
+	return f.send(e, orders...)
+}
+
+// send sends orders, each when the one before is in force.
+func (f *orderFlags) send(e *env, orders ...order) error {
 	a, err := f.api()
 	if err != nil {
 		return err
@@ -46,21 +63,21 @@ func (f *orderFlags) give(e *env, orders ...order) error {
 		f.By = whoAmI()
 	}
 	for _, o := range orders {
-		o.Channel, o.By, o.Why = f.Channel, f.By, f.Why
+		o.By, o.Why = f.By, f.Why
 		var taken struct {
 			Seq uint64 `json:"seq"`
 		}
 		if err := a.post(e.ctx, "/api/v1/commands", o, &taken); err != nil {
 			return err
 		}
-		fmt.Fprintf(e.stdout, "%s %s is in force since record %d\n", o.Command, o.Channel, taken.Seq)
+		fmt.Fprintf(e.stdout, "%s %s is in force since record %d\n", o.Command, cmp.Or(o.Channel, o.Agent, o.Mode), taken.Seq)
 	}
 	return nil
 }
 
 // pauseCommand is weir channel pause.
 type pauseCommand struct {
-	orderFlags
+	channelFlags
 	For time.Duration `placeholder:"TIME" help:"End by itself after this time; without it only resume ends it."`
 }
 
@@ -87,7 +104,7 @@ func (c *pauseCommand) Run(e *env) error {
 }
 
 // resumeCommand is weir channel resume.
-type resumeCommand struct{ orderFlags }
+type resumeCommand struct{ channelFlags }
 
 // Help is shown by --help.
 func (*resumeCommand) Help() string {
@@ -104,12 +121,73 @@ func (c *resumeCommand) Run(e *env) error {
 	return c.give(e, order{Command: model.CommandResume.String()})
 }
 
+// releaseCommand is weir channel release.
+type releaseCommand struct{ channelFlags }
+
+// Help is shown by --help.
+func (*releaseCommand) Help() string {
+	return `A pause and a breaker stay as they are; resume ends those as well. The next refusal holds the channel again.
+
+Examples:
+
+  weir channel release minimax-main --why "the provider raised our limit"`
+}
+
+// Run gives the order.
+func (c *releaseCommand) Run(e *env) error {
+	return c.give(e, order{Command: model.CommandRelease.String()})
+}
+
+// forgetCommand is weir channel forget.
+type forgetCommand struct {
+	orderFlags
+	Agent string `arg:"" placeholder:"AGENT" help:"The agent's id, as weir status shows it."`
+}
+
+// Help is shown by --help.
+func (*forgetCommand) Help() string {
+	return `An agent that is silent is forgotten by itself after ten minutes; until then its part of the windows is kept for it. Forget only one that surely does not run any more: what it would still send would be beside the limits. If it speaks again it joins anew.
+
+Examples:
+
+  weir channel forget pod-7f9c --why "machine was taken down"`
+}
+
+// Run gives the order.
+func (c *forgetCommand) Run(e *env) error {
+	return c.send(e, order{Command: model.CommandForget.String(), Agent: c.Agent})
+}
+
+// modeCommand is weir mode.
+type modeCommand struct {
+	orderFlags
+	Mode string `arg:"" placeholder:"MODE" help:"enforce or observe."`
+}
+
+// Help is shown by --help.
+func (*modeCommand) Help() string {
+	return `In observe everything is computed and shown and nothing is blocked: the way to adopt Weir, and the way to switch it off at once. It holds for every channel that does not set a mode of its own, until the other is ordered or a configuration is pushed.
+
+Examples:
+
+  weir mode observe --why "first week"
+  weir mode enforce`
+}
+
+// Run gives the order.
+func (c *modeCommand) Run(e *env) error {
+	if c.Mode != model.ModeEnforce.String() && c.Mode != model.ModeObserve.String() {
+		return badInput(fmt.Errorf("mode %s: want enforce or observe", c.Mode))
+	}
+	return c.send(e, order{Command: model.CommandSetMode.String(), Mode: c.Mode})
+}
+
 // setCommand is weir channel set.
 type setCommand struct {
-	orderFlags
+	channelFlags
 	Weight  string        `placeholder:"SHARE" help:"Fixed weight from 0 to 1; auto gives it back to the law."`
 	Limit   string        `placeholder:"SLOTS" help:"Most attempts in flight over the whole fleet; none takes it back."`
-	Mode    string        `placeholder:"MODE" help:"enforce or observe."`
+	Mode    string        `placeholder:"MODE" help:"enforce or observe; auto takes it back, so that the configuration or the fleet decides."`
 	Breaker string        `placeholder:"STATE" help:"open or closed."`
 	For     time.Duration `placeholder:"TIME" help:"For a breaker that is opened: close it after this time."`
 }
@@ -124,6 +202,7 @@ Examples:
   weir channel set minimax-main --weight 0.5
   weir channel set minimax-main --weight auto --limit none
   weir channel set minimax-main --mode observe
+  weir channel set minimax-main --mode auto
   weir channel set minimax-main --breaker open --for 5m`
 }
 
@@ -158,10 +237,15 @@ func (c *setCommand) orders() (orders []order, err error) {
 		orders = append(orders, o)
 	}
 	if c.Mode != "" {
-		if c.Mode != model.ModeEnforce.String() && c.Mode != model.ModeObserve.String() {
-			return nil, fmt.Errorf("--mode=%s: want enforce or observe", c.Mode)
+		o := order{Command: model.CommandSetMode.String(), Mode: c.Mode}
+		switch c.Mode {
+		case "auto":
+			o.Mode, o.Value = "", -1
+		case model.ModeEnforce.String(), model.ModeObserve.String():
+		default:
+			return nil, fmt.Errorf("--mode=%s: want enforce, observe or auto", c.Mode)
 		}
-		orders = append(orders, order{Command: model.CommandSetMode.String(), Mode: c.Mode})
+		orders = append(orders, o)
 	}
 	if c.Breaker != "" {
 		o, err := c.breaker()

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
+	"weir/cmd/weir/config"
 	"weir/events"
 )
 
@@ -14,8 +16,11 @@ type configCommand struct {
 
 // fileArg names a weir.yaml.
 type fileArg struct {
-	File string `arg:"" optional:"" default:"weir.yaml" placeholder:"FILE" help:"Configuration file."`
+	File string `arg:"" optional:"" placeholder:"FILE" help:"Configuration file; ./weir.yaml if none is named."`
 }
+
+// need reads the file, which must have a channel.
+func (f fileArg) need() (*config.File, error) { return configFlag{f.File}.need() }
 
 // checkConfigCommand is weir config check.
 type checkConfigCommand struct{ fileArg }
@@ -41,13 +46,13 @@ Examples:
 
 // Run checks.
 func (c *checkConfigCommand) Run(e *env) error {
-	f, err := configFlag{c.File}.need()
+	f, err := c.need()
 	if err != nil {
 		return err
 	}
 	m := &f.Model
 	fmt.Fprintf(e.stdout, "%s is good: fleet %s, %d channels, %d groups, %d routes, %d tenants\n",
-		c.File, m.Fleet, len(m.Channels), len(m.Groups), len(m.Routes), len(m.Tenants))
+		cmp.Or(c.File, defaultConfig), m.Fleet, len(m.Channels), len(m.Groups), len(m.Routes), len(m.Tenants))
 	return nil
 }
 
@@ -69,7 +74,7 @@ Examples:
 
 // Run checks and pushes.
 func (c *pushConfigCommand) Run(e *env) error {
-	f, err := configFlag{c.File}.need()
+	f, err := c.need()
 	if err != nil {
 		return err
 	}
@@ -83,6 +88,6 @@ func (c *pushConfigCommand) Run(e *env) error {
 	if err := a.order(e.ctx, "/api/v1/config", "application/octet-stream", events.Encode(nil, &f.Model), &taken); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "configuration of %s is in force since record %d\n", c.File, taken.Seq)
+	fmt.Fprintf(e.stdout, "configuration of %s is in force since record %d\n", cmp.Or(c.File, defaultConfig), taken.Seq)
 	return nil
 }

@@ -48,7 +48,7 @@ func (c configFlag) need() (*config.File, error) {
 	path := c.path()
 	f, err := c.parse()
 	if c.Config == "" && errors.Is(err, fs.ErrNotExist) {
-		return nil, badInput(fmt.Errorf("there is no %s here: weir init writes one to fill in, or name another with -c", path))
+		return nil, badInput(fmt.Errorf("there is no %s here: weir init writes one to fill in, or name another", path))
 	}
 	if err != nil {
 		return nil, err

@@ -12,8 +12,10 @@ import (
 
 // paramsCommand is weir params.
 type paramsCommand struct {
-	Show showParamsCommand `cmd:"" help:"Print the parameters in force."`
-	Push pushParamsCommand `cmd:"" help:"Put the parameters of a file in force."`
+	Show    showParamsCommand `cmd:"" help:"Print the parameters in force."`
+	Diff    diffParamsCommand `cmd:"" help:"Show what a push would change."`
+	Push    pushParamsCommand `cmd:"" help:"Put the parameters of a file in force."`
+	History historyCommand    `cmd:"" help:"List the sets that were in force, by whom and why."`
 }
 
 // paramSet is a parameter set as the controller's API says it, and as

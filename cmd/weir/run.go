@@ -33,8 +33,9 @@ type program struct {
 	Sim        simCommand        `cmd:"" help:"Simulate incidents in virtual time."`
 	Log        logCommand        `cmd:"" help:"Follow, export, import, verify and explain the event log."`
 	Status     statusCommand     `cmd:"" help:"Show the fleet as it is now."`
+	Mode       modeCommand       `cmd:"" help:"Let the whole fleet enforce, or only observe."`
 	Channel    channelCommand    `cmd:"" help:"Pause, resume and set channels."`
-	Params     paramsCommand     `cmd:"" help:"Show and push the parameters of the laws."`
+	Params     paramsCommand     `cmd:"" help:"Show, compare and push the parameters of the laws."`
 	Config     configCommand     `cmd:"" help:"Check and push weir.yaml."`
 	Init       initCommand       `cmd:"" help:"Write a first weir.yaml and the credentials of a fleet."`
 	Credential credentialCommand `cmd:"" help:"Let agents and operators into the fleet's own NATS, and shut them out."`
@@ -67,6 +68,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.Vars{"version": version()},
+		kong.ValueFormatter(withDefault),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 	)
 	if err != nil {
@@ -80,6 +82,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	stopping := context.AfterFunc(ctx, func() { log.Info("stopping; a second signal ends at once") })
 	defer stopping()
 	return report(stderr, parsed.Run(&env{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, log: log}))
+}
+
+// withDefault is a flag's or argument's help with its default.
+func withDefault(v *kong.Value) string {
+	text := kong.DefaultHelpValueFormatter(v)
+	if !v.HasDefault || v.Default == "" || strings.Contains(v.Help, "if none is") {
+		return text
+	}
+	return fmt.Sprintf("%s Default: %s.", text, v.Default)
 }
 
 // exit is how kong ends after showing help or the version.

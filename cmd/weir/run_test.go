@@ -145,6 +145,7 @@ func TestBadInput(t *testing.T) {
 	}
 	traced := file(t, "in.yaml", strings.Replace(string(quick), "{kind: poisson, rate: 20}", "{kind: trace, file: nowhere.csv}", 1))
 	params := file(t, "p.yaml", "params: {no_such: 1}\n")
+	calm := file(t, "p.yaml", "params: {plateau: 12s}\n")
 	garbage := file(t, "garbage", "not a journal\n")
 	rules := file(t, "rules.yaml", "version: 1\nfamily: x\nrules: [{name: a, status: [500], class: nonsense}]\n")
 	for _, tt := range []struct {
@@ -213,7 +214,16 @@ func TestBadInput(t *testing.T) {
 		{"params push " + params, []string{"params.no_such: there is no such parameter"}},
 		{"config check " + faulty, []string{"is used twice", "must be from 1", "unknown key"}},
 		{"config check /nowhere", []string{"open /nowhere"}},
-		{"config check", []string{"open weir.yaml"}},
+		{"config check", []string{"there is no weir.yaml here: weir init writes one"}},
+		{"mode off", []string{"mode off: want enforce or observe"}},
+		{"mode observe", []string{"set WEIR_TOKEN"}},
+		{"channel forget", []string{"expected"}},
+		{"channel release a", []string{"set WEIR_TOKEN"}},
+		{"params diff " + params, []string{"params.no_such: there is no such parameter"}},
+		{"params diff " + calm + " " + params, []string{"params.no_such: there is no such parameter"}},
+		{"params diff " + calm + " --url http://127.0.0.1:1", []string{"cannot reach the controller"}},
+		{"params history --last 0", []string{"--last=0"}},
+		{"params history --url http://127.0.0.1:1", []string{"cannot reach the controller"}},
 		{"config push " + good, []string{"set WEIR_TOKEN"}},
 	} {
 		t.Run(tt.args, func(t *testing.T) { weir(t, "", strings.Fields(tt.args)...).wantFaults(t, tt.want...) })

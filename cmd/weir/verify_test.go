@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"weir/controller"
 	"weir/controller/store"
 	"weir/events/natslog"
@@ -22,6 +24,7 @@ type keeper struct {
 	dir  string
 	loop *controller.Loop
 	log  *natslog.Log
+	nc   *nats.Conn
 	stop func()
 }
 
@@ -39,6 +42,7 @@ func newKeeper(t *testing.T, dir string, keep uint64) *keeper {
 	must(err)
 	nc, err := bus.Connect(natslog.Options{Name: "test"})
 	must(err)
+	k.nc = nc
 	k.log, err = natslog.OpenLog(t.Context(), nc, "test", natslog.LogOptions{})
 	must(err)
 	outbox, err := natslog.OpenOutbox(t.Context(), nc, "test", 1)

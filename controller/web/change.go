@@ -23,7 +23,8 @@ type order struct {
 	Channel string `json:"channel"`
 	Agent   string `json:"agent"`
 	Value   int64  `json:"value"`
-	// Mode is the value of set_mode by name.
+	// Mode is the value of set_mode by name. Without one a negative value gives
+	// a channel's mode back to the configuration.
 	Mode string `json:"mode"`
 	// For is how long it holds, as Go writes durations; empty means until it
 	// is taken back.
@@ -107,6 +108,9 @@ func check(c *model.Command) error {
 		}
 		return nil
 	case model.CommandSetMode:
+		if c.Value == -1 && c.Channel != "" {
+			return nil
+		}
 		if c.Value != int64(model.ModeEnforce) && c.Value != int64(model.ModeObserve) {
 			return fmt.Errorf("%s needs a mode: enforce or observe", c.Command)
 		}

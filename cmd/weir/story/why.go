@@ -153,7 +153,7 @@ func (s *Story) budget(w *Why) Standing {
 	}
 	_, seq := s.fleet.Config()
 	calls, tokens := s.minutes[w.Channel].last(s.time)
-	st.Because = fmt.Sprintf("limits as configured by record %d; in the last minute %d calls ended with %d tokens", seq, calls, tokens)
+	st.Because = fmt.Sprintf("what is told of limits was configured by record %d, what is not was learned from refusals; in the last minute %d calls ended with %d tokens", seq, calls, tokens)
 	st.Seq = seq
 	if e, ok := s.last[aspect{w.Channel, PartBudget}]; ok {
 		st.Because += fmt.Sprintf("; last hold: record %d at %s: %s", e.Seq, e.Time, e.Text)
