@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/cmd/weir/config"
+	"weir/model"
 	"weir/sim/incident"
 	"weir/sim/strict"
 	"weir/sim/workload"
@@ -77,6 +78,16 @@ func (c configFlag) path() string {
 
 func (c configFlag) parse() (*config.File, error) {
 	return read(c.path(), func(name string, in io.Reader) (*config.File, error) { return config.Parse(name, in, time.Now()) })
+}
+
+// readParams reads a file of parameters over the defaults.
+func readParams(path string) (model.Params, error) {
+	p, err := read(path, config.ParseParams)
+	if err != nil {
+		return model.Params{}, err
+	}
+	params, err := p.Apply(model.DefaultParams())
+	return params, badInput(err)
 }
 
 // findIncident returns a built-in incident by its name, or one from a file.

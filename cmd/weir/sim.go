@@ -15,7 +15,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"weir/cmd/weir/config"
 	"weir/cmd/weir/simreport"
 	"weir/model"
 	"weir/sim/incident"
@@ -25,7 +24,9 @@ import (
 
 // simCommand is weir sim.
 type simCommand struct {
-	Run  simRunCommand  `cmd:"" help:"Live incidents through in virtual time."`
+	Run         simRunCommand     `cmd:"" help:"Live incidents through in virtual time."`
+	CompareLive simCompareCommand `cmd:"" help:"Play incidents live and simulate them, and say by how much the two differ."`
+
 	List simListCommand `cmd:"" help:"List the built-in incidents and the policies."`
 }
 
@@ -109,12 +110,9 @@ type done struct {
 func (c *simRunCommand) Run(e *env) error {
 	params := model.DefaultParams()
 	if c.Params != "" {
-		p, err := read(c.Params, config.ParseParams)
-		if err != nil {
+		var err error
+		if params, err = readParams(c.Params); err != nil {
 			return err
-		}
-		if params, err = p.Apply(params); err != nil {
-			return badInput(err)
 		}
 	}
 	jobs, err := c.jobs(e, &params)

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"weir/cmd/weir/compare"
 	"weir/cmd/weir/simreport"
 	"weir/sim/incident"
 	"weir/sim/world"
@@ -245,5 +248,48 @@ func TestSimStops(t *testing.T) {
 	got := weirIn(ctx, "", "sim", "run", "testdata/quick.yaml", "--seeds", "100")
 	if got.code != exitFailed || !strings.Contains(got.stderr, "stopped before their end") {
 		t.Errorf("exit code %d: %s", got.code, got.stderr)
+	}
+}
+
+func TestSimCompareFaults(t *testing.T) {
+	for want, args := range map[string][]string{
+		"no such file":          {"no-such"},
+		"--tolerance=-1":        {"2064-cascade", "--tolerance=-1"},
+		"--tolerance=NaN":       {"2064-cascade", "--tolerance=NaN"},
+		"--count-from":          {"2064-cascade", "--count-from=-1s"},
+		"want 1 to 10":          {"2064-cascade", "--speed=60"},
+		"is not played live":    {"controller-down"},
+		"policy oracle":         {"2064-cascade", "--policy", "oracle"},
+		"expected \"<incident>": {},
+	} {
+		got := weir(t, "", append([]string{"sim", "compare-live"}, args...)...)
+		if got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {
+			t.Errorf("%v: exit code %d, %s%s", args, got.code, got.stdout, got.stderr)
+		}
+	}
+}
+
+func TestSimCompareJudges(t *testing.T) {
+	c := simCompareCommand{Tolerance: 5}
+	near, far, none := compare.Result{WasteOff: -5}, compare.Result{Incident: "i", Policy: "weir", GoodputOff: 5.1}, compare.Result{GoodputOff: math.NaN()}
+	if err := c.judge([]compare.Result{near}); err != nil {
+		t.Error(err)
+	}
+	if err := c.judge([]compare.Result{near, far}); err == nil || err.Error() != "live and simulated differ by more than 5 points: i with weir by 5.1 points" {
+		t.Errorf("got %v", err)
+	}
+	if c.judge([]compare.Result{none}) == nil {
+		t.Error("a difference that is no number is within the tolerance")
+	}
+}
+
+func TestSimCompareShows(t *testing.T) {
+	r := compare.Result{Incident: "i", Policy: "weir", Live: compare.Side{GoodputRatio: 0.955}, Simulated: compare.Side{GoodputRatio: 0.93}, GoodputOff: 2.5}
+	for json, want := range map[bool]string{true: `"goodput_off_points":2.5,`, false: "95.5 %     93.0 %    +2.5"} {
+		var out strings.Builder
+		show, end := (&simCompareCommand{JSON: json}).show(&out)
+		if err := errors.Join(show(&r), end()); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("got %v\n%s", err, out.String())
+		}
 	}
 }

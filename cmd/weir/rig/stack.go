@@ -21,6 +21,7 @@ import (
 	"weir/controller/credential"
 	"weir/controller/store"
 	"weir/controller/web"
+	"weir/events"
 	"weir/events/natslog"
 	"weir/model"
 )
@@ -41,7 +42,7 @@ type Stack struct {
 	failed  chan error
 }
 
-// Options say what to start; all but Version and Logger are required.
+// Options say what to start. Dir, Config, Agents and Upstreams are required.
 type Options struct {
 	// Dir is where the stores go.
 	Dir string
@@ -51,8 +52,9 @@ type Options struct {
 	Agents int
 	// Upstreams has each channel's base URL.
 	Upstreams map[string]string
-	// Params are the parameters in force; nil means the defaults.
-	Params *model.ParamSet
+	// Params are the parameters in force from the start; nil means the
+	// defaults.
+	Params *model.Params
 	// Version is this software's version, for people.
 	Version string
 	// Logger hears of trouble inside; nil means nobody does.
@@ -75,6 +77,9 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	err := s.startController(ctx, &o)
+	if err == nil && o.Params != nil {
+		err = s.push(ctx, o.Params)
+	}
 	for i := 0; err == nil && i < o.Agents; i++ {
 		err = s.startAgent(i, &o)
 	}
@@ -82,6 +87,18 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// push puts parameters in force.
+func (s *Stack) push(ctx context.Context, p *model.Params) error {
+	seq, err := s.Log.Append(ctx, events.Encode(nil, &model.ParamSet{Name: "given", Params: *p}))
+	if err != nil {
+		return fmt.Errorf("push parameters: %w", err)
+	}
+	if err := s.Loop.Wait(ctx, seq); err != nil {
+		return fmt.Errorf("push parameters: %w", err)
+	}
+	return nil
 }
 
 // bus is the way into the embedded server, with what agents show there.
@@ -208,8 +225,12 @@ func (s *Stack) startAgent(i int, o *Options) error {
 		upstreams[channel] = agent.Upstream{BaseURL: url}
 	}
 	set := metrics.NewSet()
+	params := model.Params{}
+	if o.Params != nil {
+		params = *o.Params
+	}
 	client, err := agent.New(agent.Config{
-		Agent: name, Version: o.Version, Fleet: o.Config, Upstreams: upstreams, Writer: writer, Inbox: inbox, Metrics: set, Log: o.Logger,
+		Agent: name, Params: params, Version: o.Version, Fleet: o.Config, Upstreams: upstreams, Writer: writer, Inbox: inbox, Metrics: set, Log: o.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
