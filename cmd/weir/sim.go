@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -95,8 +96,10 @@ type scene struct {
 	incident *incident.Incident
 	traces   map[string]workload.Trace
 	seed     uint64
-	// oracle is lived through once, by whoever asks first.
+	// oracle is lived through once, by whoever asks first. It is let go when
+	// the last of the scene's jobs is done.
 	oracle func() (*world.Result, error)
+	left   atomic.Int64
 }
 
 // done is what a job came to.
@@ -188,6 +191,7 @@ func (c *simRunCommand) jobs(e *env, params *model.Params) ([]job, error) {
 		}
 		for _, p := range chosen {
 			for _, s := range scenes {
+				s.left.Add(1)
 				jobs = append(jobs, job{p, s})
 			}
 		}
@@ -244,25 +248,55 @@ func (c *simRunCommand) start(ctx context.Context, jobs []job, params *model.Par
 	for i := range results {
 		results[i] = make(chan done, 1)
 	}
-	next := make(chan int)
-	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
+	workers := min(runtime.GOMAXPROCS(0), len(jobs))
+	next := make(chan func())
+	for range workers {
 		go func() {
-			for i := range next {
-				results[i] <- c.simulate(&jobs[i], params)
+			for do := range next {
+				do()
 			}
 		}()
 	}
 	go func() {
 		defer close(next)
+		scenes := scenesOf(jobs)
 		for i := range jobs {
-			select {
-			case next <- i:
-			case <-ctx.Done():
-				return
+			var tasks []func()
+			for len(scenes) > 0 && scenes[0].first <= i+workers {
+				tasks = append(tasks, scenes[0].live)
+				scenes = scenes[1:]
+			}
+			for _, do := range append(tasks, func() { results[i] <- c.simulate(&jobs[i], params) }) {
+				select {
+				case next <- do:
+				case <-ctx.Done():
+					return
+				}
 			}
 		}
 	}()
 	return results
+}
+
+// sceneStart is when a scene's oracle is wanted.
+type sceneStart struct {
+	first int // of the jobs
+	live  func()
+}
+
+// scenesOf lists the scenes by their first job. An oracle takes as long as
+// several policies, which all wait for it: it begins before its scene does.
+func scenesOf(jobs []job) []sceneStart {
+	var list []sceneStart
+	seen := map[*scene]bool{}
+	for i := range jobs {
+		if s := jobs[i].scene; !seen[s] {
+			seen[s] = true
+			oracle := s.oracle
+			list = append(list, sceneStart{i, func() { _, _ = oracle() }}) // whoever asks hears of a fault
+		}
+	}
+	return list
 }
 
 func (c *simRunCommand) simulate(j *job, params *model.Params) done {
@@ -279,6 +313,9 @@ func (c *simRunCommand) simulate(j *job, params *model.Params) done {
 	d := done{figures: world.Measure(r, oracle, time.Since(from))}
 	if r.Series != nil {
 		d.run = r
+	}
+	if j.left.Add(-1) == 0 {
+		j.oracle = nil
 	}
 	return d
 }

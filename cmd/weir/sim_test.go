@@ -8,6 +8,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -98,6 +100,32 @@ func TestSimRun(t *testing.T) {
 	}
 	if d := cmp.Diff(all, decode(t, weir(t, "", args...).stdout)); d != "" {
 		t.Errorf("the second run differs:\n%s", d)
+	}
+}
+
+// TestSimRunParallel: every policy's runs, on one processor and on two, come to
+// the same bytes but for wall_s, also when the next incident's oracle runs
+// beside this one's policies.
+func TestSimRunParallel(t *testing.T) {
+	args := []string{"sim", "run", "testdata/quick.yaml", "2064-quota", "two-models", "--compress", "8s", "--seeds", "2", "--json", "--policy", "all"}
+	wall := regexp.MustCompile(`"wall_s":[0-9.e-]+`)
+	var outs []string
+	for _, n := range []int{1, 2, 2} {
+		before := runtime.GOMAXPROCS(n)
+		got := weir(t, "", args...)
+		runtime.GOMAXPROCS(before)
+		if got.code != exitOK {
+			t.Fatalf("exit code %d on %d processors: %s", got.code, n, got.stderr)
+		}
+		if lines := strings.Count(got.stdout, "\n"); lines != 3*2*len(world.Policies()) {
+			t.Fatalf("%d lines on %d processors", lines, n)
+		}
+		outs = append(outs, wall.ReplaceAllString(got.stdout, ""))
+	}
+	for i, out := range outs[1:] {
+		if d := cmp.Diff(strings.Split(outs[0], "\n"), strings.Split(out, "\n")); d != "" {
+			t.Errorf("run %d differs:\n%s", i+2, d)
+		}
 	}
 }
 
