@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -98,7 +99,8 @@ func (a *attempt) pass(frame []byte, whole bool) {
 		return
 	}
 	a.out = append(a.out, frame...)
-	if whole && !a.last && a.isLast(frame) {
+	a.marked = a.marked || a.marks(frame)
+	if whole && !a.last && (a.marked || a.judge.Terminal() && !a.marksDone()) {
 		a.last = true
 		if a.timer != nil {
 			a.timer.Stop()
@@ -107,13 +109,22 @@ func (a *attempt) pass(frame []byte, whole bool) {
 	}
 }
 
-// isLast reports whether nothing follows a frame.
-func (a *attempt) isLast(frame []byte) bool {
+// marksDone reports whether the API's streams end with [DONE].
+func (a *attempt) marksDone() bool {
+	return a.x.dialect == dialect.Chat || a.x.dialect == dialect.Completions
+}
+
+// marks reports whether a frame is the one that nothing follows.
+func (a *attempt) marks(frame []byte) bool {
 	switch a.x.dialect {
 	case dialect.Chat, dialect.Completions:
 		data, ok := dialect.Data(frame)
 		return ok && string(data) == "[DONE]"
-	case dialect.Messages, dialect.Responses:
+	case dialect.Messages:
+		data, ok := dialect.Data(frame)
+		var head struct{ Type string }
+		return ok && bytes.Contains(data, []byte("message_stop")) && json.Unmarshal(data, &head) == nil && head.Type == "message_stop"
+	case dialect.Responses:
 		return a.judge.Terminal()
 	case dialect.Other, dialect.Embeddings, dialect.Media, dialect.Count, dialect.Batches:
 	}
@@ -151,10 +162,27 @@ func (a *attempt) finish(err error) {
 		a.end = fmt.Errorf("read the answer: %w", broken)
 	case a.events && broken == nil && (ok || a.judge.Failed()):
 		a.out = append(a.out, a.framer.Rest()...)
-	case a.events && ok && !a.last && (a.x.dialect == dialect.Chat || a.x.dialect == dialect.Completions):
-		a.out = append(a.out, "data: [DONE]\n\n"...) // broke off after the end, before the mark
+	case a.events && ok && !a.marked:
+		a.complete()
 	case a.events && !ok && !a.judge.Failed():
 		a.out = append(a.out, a.brokenOff()...)
+	}
+}
+
+// complete ends a stream that broke off between its end and the mark of it:
+// with the rest of its last event, where only the blank line is missing, and
+// with the mark.
+func (a *attempt) complete() {
+	rest := a.framer.Rest()
+	if data, ok := dialect.Data(rest); ok && (json.Valid(data) || a.marks(rest)) {
+		a.out = append(append(a.out, bytes.TrimRight(rest, "\r\n")...), "\n\n"...)
+	}
+	switch {
+	case a.marks(rest):
+	case a.marksDone():
+		a.out = append(a.out, "data: [DONE]\n\n"...)
+	case a.x.dialect == dialect.Messages:
+		a.out = append(a.out, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...)
 	}
 }
 

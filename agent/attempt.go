@@ -53,7 +53,8 @@ type attempt struct {
 	framer dialect.Framer
 	events bool // the body is an event stream
 	began  bool // its first bytes came
-	last   bool // the stream's last event was passed on
+	last   bool // nothing of worth may follow in the stream
+	marked bool // the event that marks the stream's end was passed on
 	frames int64
 	bytes  int64
 	out    []byte // what the client has not read yet

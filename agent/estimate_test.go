@@ -49,3 +49,13 @@ func TestEstimates(t *testing.T) {
 		}
 	}
 }
+
+// TestUsualTotal holds that an attempt ends by itself where the fleet sets no
+// time.
+func TestUsualTotal(t *testing.T) {
+	for set, want := range map[model.Nanos]model.Nanos{0: 2 * model.Minute, -1: 2 * model.Minute, model.Second: model.Second} {
+		if got := (Config{}).reachable(&model.Config{Timeouts: model.TimeoutConfig{Total: set}}).Timeouts.Total; got != want {
+			t.Errorf("a total of %v becomes %v, want %v", set, got, want)
+		}
+	}
+}

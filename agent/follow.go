@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -88,20 +89,20 @@ func (r *bookReader) head() (*http.Response, error) {
 
 // shared says which kept answers serve a request: those of its
 // Idempotency-Key, or of the cache. A nil shelf means none.
-func (x *exchange) shared() (s *shelf, key shelfKey, print shelfPrint) {
+func (x *exchange) shared() (s *shelf, key shelfKey, asks shelfPrint) {
 	t := x.transport
 	h := x.req.Header
 	name := h.Get(headerIdempotency)
 	switch {
 	case x.req.Method != http.MethodPost:
 	case name != "" && t.replays.enabled():
-		return t.replays, sha256.Sum256(fmt.Appendf(nil, "%q %q %q", x.owner(), x.req.URL.Path, name)), x.print()
+		return t.replays, sha256.Sum256(fmt.Appendf(nil, "%q %q %q", x.owner(), x.req.URL.Path, name)), x.asks()
 	case name != "" || !t.cache.enabled() || x.kept || !x.cacheable():
 	default:
-		print = x.print()
-		return t.cache, sha256.Sum256(append([]byte(x.owner()), print[:]...)), print
+		asks = x.asks()
+		return t.cache, sha256.Sum256(append([]byte(x.owner()), asks[:]...)), asks
 	}
-	return nil, key, print
+	return nil, key, asks
 }
 
 // owner tells clients apart: none gets what another was answered.
@@ -111,8 +112,8 @@ func (x *exchange) owner() string {
 	return fmt.Sprintf("%x %s", sum, x.request.Tenant)
 }
 
-// print is what the request asks, to the byte.
-func (x *exchange) print() (p shelfPrint) {
+// asks is what the request asks, to the byte.
+func (x *exchange) asks() (p shelfPrint) {
 	h := x.req.Header
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q %q %q %q\n", x.req.URL.RequestURI(), x.request.Route, x.request.Capability, h["Anthropic-Version"], h["Anthropic-Beta"])
@@ -132,8 +133,8 @@ func (x *exchange) cacheable() bool {
 
 // follow answers from a kept answer, or from a call on its way, or makes the
 // call and lets others follow.
-func (x *exchange) follow(s *shelf, key shelfKey, print shelfPrint) (*http.Response, error) {
-	r, fresh := s.enter(key, print, time.Now())
+func (x *exchange) follow(s *shelf, key shelfKey, asks shelfPrint) (*http.Response, error) {
+	r, fresh := s.enter(key, asks, time.Now())
 	if r == nil {
 		x.release()
 		return x.refuse(mistake(http.StatusUnprocessableEntity, "idempotency_key_reuse", "this Idempotency-Key was used for another request")), nil
@@ -203,7 +204,7 @@ func (x *exchange) write(b *book, cancel func()) {
 			b.write(chunk[:n])
 		}
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	b.end(err, err == nil && x.answered(resp), time.Now())

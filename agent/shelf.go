@@ -61,7 +61,7 @@ func (s *shelf) enabled() bool { return s.cfg.Bytes > 0 }
 // enter returns a reader of the answer to a key. fresh is set for the first
 // one: its caller writes the book. A nil reader means that the key stands for
 // another request.
-func (s *shelf) enter(key shelfKey, print shelfPrint, now time.Time) (r *bookReader, fresh bool) {
+func (s *shelf) enter(key shelfKey, asks shelfPrint, now time.Time) (r *bookReader, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.books[key]
@@ -73,12 +73,12 @@ func (s *shelf) enter(key shelfKey, print shelfPrint, now time.Time) (r *bookRea
 	switch {
 	case b == nil:
 		result, fresh = "miss", true
-		b = &book{shelf: s, key: key, print: print, size: bookOverhead}
+		b = &book{shelf: s, key: key, asks: asks, size: bookOverhead}
 		b.cond.L = &b.mu
 		s.books[key] = b
 		s.used += b.size
 		s.makeRoom()
-	case b.print != print:
+	case b.asks != asks:
 		s.counts["conflict"].Inc()
 		return nil, false
 	case b.at != nil:
@@ -144,7 +144,7 @@ func (s *shelf) finish(b *book, keep bool, now time.Time) {
 type book struct {
 	shelf *shelf
 	key   shelfKey
-	print shelfPrint
+	asks  shelfPrint
 	// size, at and expires belong to the shelf.
 	size    int64
 	at      *list.Element

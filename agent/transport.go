@@ -80,8 +80,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		t.client.ended(x.request.Route, "mistake", model.Nanos(time.Since(x.came)))
 		return x.refuse(fault), nil
 	}
-	if s, key, print := x.shared(); s != nil {
-		return x.follow(s, key, print)
+	if s, key, asks := x.shared(); s != nil {
+		return x.follow(s, key, asks)
 	}
 	return x.run()
 }

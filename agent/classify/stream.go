@@ -272,10 +272,12 @@ func (s *Stream) take(data []byte, rest *window) {
 		s.body = window{}
 	}
 	s.f.reset()
+	whole := true
 	if data[0] == '{' || data[0] == '[' {
-		s.f.read(data, false)
+		_, whole = s.f.read(data, false)
 		if rest != nil && rest.long {
 			s.f.readTail(rest.end())
+			whole = true // as far as can be seen
 		}
 	} else if s.event == "error" {
 		s.f.addText(data[:min(len(data), maxPiece)])
@@ -293,7 +295,7 @@ func (s *Stream) take(data []byte, rest *window) {
 		s.failed = true
 		return
 	}
-	s.terminal = s.f.finish != "" || s.f.done || endsStream(s.f.kind)
+	s.terminal = whole && (s.f.finish != "" || s.f.done || endsStream(s.f.kind)) // an end that broke off is none
 }
 
 // endsStream reports whether an event of that type is the regular end.

@@ -151,3 +151,50 @@ func TestOutput(t *testing.T) {
 		}
 	}
 }
+
+// FuzzLeaveOut holds that what is left out is gone, that the rest is there as
+// it was, and that the body is JSON still.
+func FuzzLeaveOut(f *testing.F) {
+	for _, seed := range []string{
+		`{"model":"a","x":1}`, `{"x":1,"model":"a"}`, `{"x":1,"x":2,"model":"a","y":[1,2],"x":{}}`, ` { "y" : "}" , "x":"\"" , "model":"a"  } `,
+		`{"x":1,"stream":true,"model":"a"}`, `{"stream":true,"x":1,"stream_options":{},"model":"a"}`, `{"\u0078":1,"model":"a"}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		b, err := ParseBody([]byte(in))
+		if err != nil {
+			return
+		}
+		out, err := io.ReadAll(b.Rewrite(Chat, "channel-model", true, []string{"x", "y", "model"}).Reader())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after map[string]any
+		if err := json.Unmarshal([]byte(in), &before); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(out, &after); err != nil {
+			t.Fatalf("%q became %q: %v", in, out, err)
+		}
+		for _, name := range []string{"x", "y"} {
+			if _, left := after[name]; left {
+				t.Fatalf("%q became %q", in, out)
+			}
+			delete(before, name)
+		}
+		for k := range before {
+			if strings.EqualFold(k, "model") || k == "stream_options" {
+				delete(before, k)
+				delete(after, k)
+			}
+		}
+		delete(after, "stream_options")
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Fatalf("%q became %q: %s", in, out, diff)
+		}
+		if b.Has([]string{"x"}) != "" && b.Has([]string{"no", "x"}) != "x" {
+			t.Fatal("a member is there and is not")
+		}
+	})
+}

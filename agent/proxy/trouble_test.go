@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -427,4 +429,56 @@ func TestPages(t *testing.T) {
 			t.Errorf("metrics lack %s", name)
 		}
 	}
+}
+
+// TestObservedFleet holds that a mode that the fleet sets shows as what it is.
+func TestObservedFleet(t *testing.T) {
+	w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) { good(w) }, func(c *agent.Config) { c.Fleet.Mode = model.ModeObserve })
+	if text, page := w.get("/metrics"), w.get("/weir/queue"); !strings.Contains(text, `weir_mode{mode="observe"} 1`) || !strings.Contains(text, `weir_mode{mode="enforce"} 0`) || !strings.HasPrefix(page, `{"mode":"observe"`) {
+		t.Errorf("the page says %s", page)
+	}
+}
+
+// TestForecast holds what a request is told before it is sent and when it is
+// refused: its place and how long it may take.
+func TestForecast(t *testing.T) {
+	release := make(chan struct{})
+	w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) { <-release; good(w) }, func(c *agent.Config) { c.Fleet.Channels[0].Alone = 1 })
+	type ahead struct {
+		Position int
+		MinS     float64  `json:"wait_min_s"`
+		MaxS     *float64 `json:"wait_max_s"`
+	}
+	look := func() map[string]ahead {
+		var page struct {
+			Routes []struct{ Next map[string]ahead }
+		}
+		if err := json.Unmarshal([]byte(w.get("/weir/queue")), &page); err != nil || len(page.Routes) != 1 {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		return page.Routes[0].Next
+	}
+	if n := look()["normal"]; n.Position != 1 || n.MaxS == nil || *n.MaxS != 0 {
+		t.Errorf("with room: %+v", n)
+	}
+	var all sync.WaitGroup
+	for _, priority := range []string{"normal", "normal", "batch", "interactive"} {
+		all.Go(func() { w.post("/v1/chat/completions", plainBody, "X-Weir-Priority", priority) })
+		for !strings.Contains(w.get("/weir/queue"), `"running":1`) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for !strings.Contains(w.get("/weir/queue"), `"waiting":3`) {
+		time.Sleep(time.Millisecond)
+	}
+	n := look()
+	if n["interactive"].Position != 2 || n["normal"].Position != 3 || n["batch"].Position != 4 || n["normal"].MaxS != nil {
+		t.Errorf("behind others and with no pace known: %+v", n)
+	}
+	got := w.post("/v1/chat/completions", plainBody, "X-Weir-Deadline-Ms", "30")
+	if e := errorOf(t, got); got.status != 503 || e.Weir.Position != 2 { // its deadline puts it before the others of its priority
+		t.Errorf("status %d, %+v", got.status, e)
+	}
+	close(release)
+	all.Wait()
 }

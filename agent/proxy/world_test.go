@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -97,13 +99,16 @@ func newWorldOf(t *testing.T, scripts map[string]script, edit ...func(*agent.Con
 		Agent: "agent-1", Version: "test", Upstreams: map[string]agent.Upstream{}, Metrics: w.set,
 		Writer: w.bus.Writer("agent-1"), Inbox: w.bus.Inbox("agent-1"), Log: slog.New(slog.NewTextHandler(w.log, nil)),
 	}
-	t.Setenv("WEIR_TEST_KEY", providerKey)
+	key := filepath.Join(t.TempDir(), "key") // a file, since tests that run side by side share the environment
+	if err := os.WriteFile(key, []byte(providerKey), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var names []string
 	for _, name := range []string{"light", "main", "spare"} {
 		if s, ok := scripts[name]; ok {
 			up := httptest.NewServer(w.provider(name, s))
 			t.Cleanup(up.Close)
-			cfg.Upstreams[name] = agent.Upstream{BaseURL: up.URL + "/v1", KeyEnv: "WEIR_TEST_KEY"}
+			cfg.Upstreams[name] = agent.Upstream{BaseURL: up.URL + "/v1", KeyFile: key}
 			names = append(names, name)
 		}
 	}
