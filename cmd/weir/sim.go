@@ -27,6 +27,7 @@ import (
 type simCommand struct {
 	Run         simRunCommand     `cmd:"" help:"Live incidents through in virtual time."`
 	CompareLive simCompareCommand `cmd:"" help:"Play incidents live and simulate them, and say by how much the two differ."`
+	Tune        simTuneCommand    `cmd:"" help:"Search the parameters of the laws for better ones."`
 
 	List simListCommand `cmd:"" help:"List the built-in incidents and the policies."`
 }
