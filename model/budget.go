@@ -24,6 +24,10 @@ type pool struct {
 	// typical is the mean reservation of a request, for agents that have
 	// none waiting.
 	typical Tokens
+	// lacking is set while somebody waits for more than there is.
+	lacking bool
+	// next is when it is handed out next, 0 for when something changes.
+	next Nanos
 	// wants is set when it should be handed out anew.
 	wants bool
 	// queuedForPass is whether it is in the fleet's line; not state.
@@ -70,26 +74,20 @@ func (p *pool) withheld() (requests, tokens int64) {
 	return (milli + 999) / 1000, tokens
 }
 
-// unused returns what agents hold and have not reported as used, for those that
-// wait for more in whole requests: a remainder starts nothing.
+// unused returns what agents hold and have not reported as used.
 func (p *pool) unused() (requests, tokens int64) {
 	for i := range p.grants {
 		g := &p.grants[i]
 		r, t := g.debited()
-		r, t = max(r-g.usedRequests, 0), max(t-g.usedTokens, 0)
-		if !g.pending && p.lacks(g) {
-			_, each := p.chunk(g)
-			n := p.holds(g)
-			r, t = min(r, n), min(t, mulDiv(n, each, 1))
-		}
-		requests += r
-		tokens += t
+		requests += max(r-g.usedRequests, 0)
+		tokens += max(t-g.usedTokens, 0)
 	}
 	return requests, tokens
 }
 
-// advance refills to now. Nothing is saved up in a hold, so that it ends at the
-// pace and not with all that waited.
+// advance refills to now: as far as the depth, of which what agents hold unused
+// is a part, but for what those who wait need to start the next request. Nothing
+// is saved up in a hold, so that it ends at the pace and not with all that waited.
 func (p *pool) advance(now Nanos) {
 	span := now - p.at
 	if span <= 0 {
@@ -99,25 +97,17 @@ func (p *pool) advance(now Nanos) {
 	if !p.limited() {
 		return
 	}
-	held := min(max(p.hold.until-(now-span), 0), span)
-	p.requests.pass(span, held)
-	p.tokens.pass(span, held)
+	held := p.hold.held(now, span)
+	p.requests.pass(span, held, p.lacking)
+	p.tokens.pass(span, held, p.lacking)
 	wr, wt := p.withheld()
-	ur, ut := p.unused()
-	r, t := p.largest()
-	p.requests.advance(span-held, wr, max(p.requests.Burst-ur, r))
-	p.tokens.advance(span-held, wt, max(p.tokens.Burst-ut, t))
-}
-
-// largest returns the largest request that is waited for, 0 for none.
-func (p *pool) largest() (requests, tokens int64) {
-	for i := range p.grants {
-		if g := &p.grants[i]; p.lacks(g) {
-			r, t := p.chunk(g)
-			requests, tokens = max(requests, r), max(tokens, t)
-		}
+	r, t := p.unused()
+	topR, topT := p.requests.Burst-r, p.tokens.Burst-t
+	if p.lacking {
+		topR, topT = p.requests.Burst, p.tokens.Burst
 	}
-	return requests, tokens
+	p.requests.advance(span-held, wr, topR)
+	p.tokens.advance(span-held, wt, topT)
 }
 
 // grant returns the part of agent, making it when it is new.
@@ -170,9 +160,11 @@ func bounded(n int64) int64 { return min(max(n, 0), maxUse) }
 // returned is set for an agent whose claims were dropped before: what it used
 // up to now was settled then.
 func (p *pool) report(agent string, r *PoolReport, now Nanos, seq uint64, returned bool) {
-	p.advance(now)
 	_, known := searchGrant(p.grants, agent)
 	g := p.grant(agent)
+	if g.away > 0 {
+		p.advance(now) // with what was withheld for it
+	}
 	away := now - g.away
 	if g.away == 0 {
 		away = 0
@@ -183,6 +175,9 @@ func (p *pool) report(agent string, r *PoolReport, now Nanos, seq uint64, return
 		p.tokens.Started += bounded(int64(r.UsedTokens)) - g.usedTokens
 	}
 	g.usedRequests, g.usedTokens = bounded(r.UsedRequests), bounded(int64(r.UsedTokens))
+	if g.waitingRequests == 0 && r.WaitingRequests > 0 {
+		p.next = 0 // new demand: what others hold may be too much now
+	}
 	g.waitingRequests, g.waitingTokens = bounded(r.WaitingRequests), bounded(int64(r.WaitingTokens))
 	if !known && (returned || p.found()) {
 		g.requests, g.tokens = g.usedRequests, g.usedTokens
@@ -219,6 +214,7 @@ func (p *pool) takeIn(g *poolGrant) {
 	p.requests.credit(dr - g.requests)
 	p.tokens.credit(dt - g.tokens)
 	g.pending, g.heldRequests, g.heldTokens = false, 0, 0
+	p.next = 0 // it is for others at once
 }
 
 // leave forgets an agent that reported all it used: the rest is credited.
@@ -229,6 +225,7 @@ func (p *pool) leave(agent string, now Nanos) {
 		p.requests.credit(dr - p.grants[i].usedRequests)
 		p.tokens.credit(dt - p.grants[i].usedTokens)
 		p.drop(agent)
+		p.next = 0
 	}
 }
 

@@ -72,7 +72,7 @@ func (p *pool) add(g *poolGrant, requests, tokens int64, rev uint64) {
 // others lack. It calls changed for every agent whose grant changed.
 func (p *pool) pass(par *Params, now Nanos, rev uint64, changed func(agent string)) {
 	p.advance(now)
-	p.wants = false
+	p.wants, p.next = false, 0
 	p.requests.forget(par, now)
 	p.tokens.forget(par, now)
 	p.refresh(par)
@@ -80,20 +80,20 @@ func (p *pool) pass(par *Params, now Nanos, rev uint64, changed func(agent strin
 		return
 	}
 	p.share(par)
-	if now < p.hold.until {
-		return
-	}
-	if p.hold.trying(now, p.used()) {
+	switch {
+	case now < p.hold.until:
+	case p.hold.trying(now, p.used()):
 		p.try(now, rev, changed)
-		return
+	default:
+		fed := p.feed(rev, changed)
+		p.bind(fed)
+		if fed {
+			p.float(par, rev, changed)
+		} else {
+			p.takeBack(rev, changed)
+		}
 	}
-	fed := p.feed(rev, changed)
-	p.bind(fed)
-	if fed {
-		p.float(par, rev, changed)
-		return
-	}
-	p.takeBack(rev, changed)
+	p.next = p.wake()
 }
 
 // refresh sets both buckets to what is known now.
@@ -104,12 +104,12 @@ func (p *pool) refresh(par *Params) {
 
 // bind notes which limit is in use: the one that the next request lacks.
 func (p *pool) bind(fed bool) {
-	p.requests.Binding, p.tokens.Binding = false, false
+	p.requests.Binding, p.tokens.Binding, p.lacking = false, false, !fed
 	if fed {
 		return
 	}
-	if order := p.order(); len(order) > 0 {
-		r, t := p.chunk(&p.grants[order[0]])
+	if g := p.first(); g != nil {
+		r, t := p.chunk(g)
 		p.requests.Binding = p.requests.limited() && p.requests.Level < r
 		p.tokens.Binding = p.tokens.limited() && p.tokens.Level < t
 	}
@@ -118,8 +118,7 @@ func (p *pool) bind(fed bool) {
 // try grants one request for the fleet, whatever the level: it shows whether
 // the provider lets calls through again.
 func (p *pool) try(now Nanos, rev uint64, changed func(string)) {
-	if order := p.order(); p.hold.tried == 0 && len(order) > 0 {
-		g := &p.grants[order[0]]
+	if g := p.first(); p.hold.tried == 0 && g != nil {
 		p.give(g, 1, rev)
 		p.hold.tried, p.hold.mark = now, p.used()
 		changed(g.agent)
@@ -221,6 +220,17 @@ func (p *pool) order() []int {
 		return a < b
 	})
 	return order
+}
+
+// first returns the grant that lacks and was served least recently, nil for none.
+func (p *pool) first() *poolGrant {
+	var first *poolGrant
+	for i := range p.grants {
+		if g := &p.grants[i]; p.lacks(g) && (first == nil || g.turn < first.turn) {
+			first = g
+		}
+	}
+	return first
 }
 
 // takeBack asks agents for what they hold beyond what goes round: the idle for
@@ -349,29 +359,26 @@ func (p *pool) share(par *Params) {
 }
 
 // wake returns when enough will have been refilled for the agent that waits
-// longest; ok is false when nobody waits.
-func (p *pool) wake() (at Nanos, ok bool) {
-	if !p.limited() {
-		return 0, false
+// longest, or the hold ends, or its single call counts as taken; 0 when nobody
+// waits.
+func (p *pool) wake() Nanos {
+	g := p.first()
+	switch {
+	case g == nil:
+		return 0
+	case p.at < p.hold.until:
+		return p.hold.until
+	case p.hold.trial && p.hold.tried > 0:
+		return max(p.hold.tried+p.hold.patience(), p.at+Millisecond)
 	}
-	if p.at < p.hold.until {
-		return p.hold.until, true
-	}
-	order := p.order()
-	if len(order) == 0 {
-		return 0, false
-	}
-	if p.hold.tried > 0 {
-		return max(p.hold.tried+p.hold.patience(), p.at+Millisecond), true
-	}
-	r, t := p.chunk(&p.grants[order[0]])
+	r, t := p.chunk(g)
 	wr, wt := p.withheld()
 	wait, ok := p.requests.after(r, wr)
-	if !ok {
-		return 0, false
+	waitT, okT := p.tokens.after(t, wt)
+	if !ok || !okT {
+		return 0
 	}
-	waitT, ok := p.tokens.after(t, wt)
-	return p.at + max(wait, waitT, Millisecond), ok
+	return p.at + max(wait, waitT, Millisecond)
 }
 
 // sortBy sorts indexes by less, which must be a total order.

@@ -267,13 +267,14 @@ func (c *coder) lease(l *lease) {
 }
 
 func (c *coder) limit(l *limit) {
-	for _, n := range []*int64{&l.Rate, &l.Burst, &l.Level, &l.Rem, &l.Told, &l.Hinted, &l.Learned, &l.Started, &l.Drift} {
+	for _, n := range []*int64{&l.Rate, &l.Burst, &l.Level, &l.Rem, &l.Told, &l.Hinted, &l.Learned, &l.Started, &l.Sum, &l.Drift} {
 		num(c, n)
 	}
 	num(c, &l.Share)
 	num(c, &l.Since)
 	num(c, &l.Grown)
 	num(c, &l.Busy)
+	num(c, &l.Over)
 	c.flag(&l.Binding)
 }
 
@@ -291,6 +292,8 @@ func (c *coder) pool(p *pool) {
 	c.limit(&p.requests)
 	c.limit(&p.tokens)
 	c.poolHold(&p.hold)
+	num(c, &p.next)
+	c.flag(&p.lacking)
 	c.flag(&p.told.requests)
 	c.flag(&p.told.tokens)
 	num(c, &p.at)

@@ -88,9 +88,9 @@ func (o *Outcome) spent(c *gateChannel, reserved Tokens) Tokens {
 		if used > 0 {
 			return used
 		}
-	case ClassTransport:
-		return max(reserved, used) // the provider may have accepted it
-	case ClassInvalid, ClassRateLimited, ClassOverloaded, ClassQuotaExhausted, ClassAuth:
+	case ClassTransport, ClassRateLimited:
+		return max(reserved, used) // the provider may have accepted or charged it
+	case ClassInvalid, ClassOverloaded, ClassQuotaExhausted, ClassAuth:
 		if !o.UsageKnown {
 			return 0 // no work was done
 		}

@@ -64,6 +64,14 @@ func (h *poolHold) succeeded(sent Nanos) bool {
 	return true
 }
 
+// held returns how much of the span up to now nothing was let go by the pace.
+func (h *poolHold) held(now, span Nanos) Nanos {
+	if h.trial {
+		return span
+	}
+	return min(max(h.until-(now-span), 0), span)
+}
+
 func (h *poolHold) prove() { h.proven, h.trial, h.tried = true, false, 0 }
 
 // trying reports whether only a single call may start. used is what agents have

@@ -12,13 +12,14 @@ import "fmt"
 //
 // A refusal that comes while the budget is in use is a measurement: the
 // provider had nothing left then, nor at the refusal before, so it let through
-// just what was started between the two. The pace is set to that, stays for
-// LearnPlateau and climbs by the cube of the time in use since,
+// just what was started between the two. The pace is set to that and climbs
+// with the time g in use since,
 //
-//	pace(g) = learned · (1 + LearnClimb · ((g − plateau) / 10 s)³)
+//	pace(g) = learned · (1 + LearnClimb · g + (g / LearnLeap)³)
 //
-// so that the known limit is tested by percents and one that is gone is left
-// fast. A refusal after the budget was not in use says that too much was saved
+// by so little that a bucket of some seconds hides it for a minute or two and a
+// window of a second is used to the brim, and at last fast, where the limit is
+// gone. A refusal after the budget was not in use says that too much was saved
 // up: the depth is halved.
 type limit struct {
 	bucket
@@ -27,10 +28,15 @@ type limit struct {
 	Told, Hinted, Learned int64
 	// Share is the part of the depth that is used.
 	Share PPM
-	// Since is the last refusal, Grown the time in use since, Busy the same
-	// with the holds, Started what was started and not refused since.
+	// Since is the last refusal, Grown the time in use since but for holds,
+	// Busy the time in which somebody waited for the budget, Started what was
+	// started and not refused.
 	Since, Grown, Busy Nanos
 	Started            int64
+	// Sum was started over the time Over between refusals, of the last minute
+	// and the newest interval.
+	Sum  int64
+	Over Nanos
 	// Binding is set while somebody waits for this limit: it is in use.
 	Binding bool
 	// Drift is how far the ledger was above what the newest answers left.
@@ -66,17 +72,16 @@ func (l *limit) climbed(p *Params) int64 {
 	if l.Learned == 0 {
 		return 0
 	}
-	g := min(l.Grown-p.LearnPlateau, Hour) / Millisecond
-	if g <= 0 {
-		return l.Learned
-	}
-	grown := mulDiv(int64(p.LearnClimb), int64(g)*int64(g)*int64(g), 1_000_000_000_000)
-	return min(l.Learned+mulDiv(l.Learned, grown, int64(One)), maxRate)
+	g := min(l.Grown, Hour) / Millisecond
+	leap := int64(p.LearnLeap / Millisecond)
+	linear := mulDiv(int64(p.LearnClimb), int64(g), 1000)
+	cubic := mulDiv(mulDiv(int64(One), int64(g), leap)*int64(g)/leap, int64(g), leap)
+	return min(l.Learned+mulDiv(l.Learned, linear+cubic, int64(One)), maxRate)
 }
 
 // refresh sets the bucket to what is known now. least is the smallest useful
-// depth: two requests, one of which is on its way. A climb is followed by percents, since every change of
-// the pace is a change of what is safe.
+// depth: two requests, one of which is on its way. A climb is followed by
+// percents, since every change of the pace is a change of what is safe.
 func (l *limit) refresh(p *Params, least int64) {
 	known := l.known(p)
 	if known == 0 {
@@ -89,7 +94,11 @@ func (l *limit) refresh(p *Params, least int64) {
 		rate = l.Rate
 	}
 	depth := scale(mulDiv(rate, int64(p.BudgetDepth), int64(Minute)), l.share())
+	fresh := l.Rate == 0
 	l.set(rate, max(depth, least))
+	if fresh && l.Since > 0 {
+		l.Level = 0 // known by a refusal: nothing is left
+	}
 }
 
 func (l *limit) share() PPM {
@@ -119,24 +128,21 @@ func (l *limit) source(p *Params) string {
 	return "learned"
 }
 
-// pass adds time in use, held of it in a hold.
-func (l *limit) pass(span, held Nanos) {
+// pass adds time, held of it in a hold, lacking while somebody waited for the
+// budget.
+func (l *limit) pass(span, held Nanos, lacking bool) {
 	if l.Binding {
 		l.Grown += span - held
+	}
+	if lacking {
 		l.Busy += span
 	}
 }
 
 // refused takes the first refusal of an episode. flow is the pace at which the
 // fleet started calls of late, per minute, for the very first.
-//
-// What was started between two refusals is the limit if the provider saves up
-// what is not used. If it counts anew every second, it is too little, since
-// the time below the limit is lost: a pace that held for a plateau is not
-// given up, and half of the climb is kept.
 func (l *limit) refused(p *Params, now Nanos, flow int64) string {
 	span, before := now-l.Since, l.known(p)
-	measured := mulDiv(max(l.Started, 0), int64(Minute), int64(max(span, 1)))
 	var reason string
 	switch {
 	case l.Since == 0 || before == 0:
@@ -150,16 +156,30 @@ func (l *limit) refused(p *Params, now Nanos, flow int64) string {
 		l.Share = max(l.share()/2, shareFloor)
 		reason = fmt.Sprintf("refused though the budget was not in use; from %d to %d a minute, and less is saved up", before, l.Learned)
 	default:
-		least := scale(before, learnFloor)
-		if l.Grown >= p.LearnPlateau && l.Learned > 0 {
-			least = l.Learned + (before-l.Learned)/2
-		}
-		l.Learned = max(min(measured, before), least, 1)
+		l.Learned = max(min(l.measure(span), before), scale(before, learnFloor), 1)
+		l.Share = min(2*l.share(), One)
 		reason = fmt.Sprintf("%d started in %s between two refusals; from %d to %d a minute", l.Started, span.Duration().Round(Millisecond.Duration()), before, l.Learned)
 	}
 	l.Level = min(l.Level, 0)
 	l.Since, l.Grown, l.Busy, l.Started = now, 0, 0, 0
 	return reason
+}
+
+// measure adds the interval between two refusals and returns the pace, per
+// minute, over that and the minute before: fixed windows are refused now early,
+// now late. An interval far below says that the limit is another.
+func (l *limit) measure(span Nanos) int64 {
+	started := max(l.Started, 0)
+	if l.Over > Minute {
+		l.Sum, l.Over = mulDiv(l.Sum, int64(Minute), int64(l.Over)), Minute
+	}
+	l.Sum, l.Over = min(l.Sum+started, maxUse), l.Over+span
+	all, last := mulDiv(l.Sum, int64(Minute), int64(l.Over)), mulDiv(started, int64(Minute), int64(span))
+	if last < scale(all, learnFloor) {
+		l.Sum, l.Over = started, span
+		return last
+	}
+	return all
 }
 
 // audit compares the ledger with what an answer left, outstanding being what

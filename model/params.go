@@ -58,8 +58,8 @@ type Params struct {
 	// Budgets.
 	BudgetMargin PPM   // share of a limit that is handed out
 	BudgetDepth  Nanos // what of a limit is saved up, as time
-	LearnPlateau Nanos // time at a learned limit before the climb
-	LearnClimb   PPM   // climb of a learned limit after ten seconds of it
+	LearnClimb   PPM   // climb of a learned limit per second in use
+	LearnLeap    Nanos // time in use after which it has doubled besides
 	LearnForget  Nanos // time without a refusal after which a learned limit is forgotten
 	PoolFloat    PPM   // share of a pool's burst an idle agent may keep
 }
@@ -173,8 +173,8 @@ func ParamSpecs() []ParamSpec {
 		{"forget_after", ns, 60 * s, 86_400 * s, 600 * s, ScaleLog, "ten minutes of silence: longer than any call", func(p *Params) *int64 { return (*int64)(&p.ForgetAfter) }},
 		{"budget_margin", ppm, 100_000, 1_000_000, 990_000, ScaleLinear, "share of a limit handed out: in a window of a minute the depth comes on top", func(p *Params) *int64 { return (*int64)(&p.BudgetMargin) }},
 		{"budget_depth", ns, s / 10, 60 * s, 2 * s, ScaleLog, "saved up for calls that come together; what is let go at once must fit the rest of a provider's window", func(p *Params) *int64 { return (*int64)(&p.BudgetDepth) }},
-		{"learn_plateau", ns, s, 600 * s, 15 * s, ScaleLog, "time at a measured limit before it is tested", func(p *Params) *int64 { return (*int64)(&p.LearnPlateau) }},
-		{"learn_climb", ppm, 100, 1_000_000, 10_000, ScaleLog, "a percent ten seconds after the plateau, double after 46 s more", func(p *Params) *int64 { return (*int64)(&p.LearnClimb) }},
+		{"learn_climb", ppm, 10, 100_000, 1_000, ScaleLog, "a tenth of a percent a second: a bucket of 5 s is overdrawn after 110 s, by then at 1.1 times the limit", func(p *Params) *int64 { return (*int64)(&p.LearnClimb) }},
+		{"learn_leap", ns, 10 * s, 3_600 * s, 240 * s, ScaleLog, "a limit that was raised 2.5 times is found in five minutes", func(p *Params) *int64 { return (*int64)(&p.LearnLeap) }},
 		{"learn_forget", ns, 60 * s, 86_400 * s, 3_600 * s, ScaleLog, "an hour without a refusal: the limit is not what it was", func(p *Params) *int64 { return (*int64)(&p.LearnForget) }},
 		{"pool_float", ppm, 0, 1_000_000, 20_000, ScaleLog, "what an idle agent keeps so that its next call need not ask", func(p *Params) *int64 { return (*int64)(&p.PoolFloat) }},
 	}

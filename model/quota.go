@@ -141,6 +141,7 @@ func (f *Fleet) refuseBudget(c *channel, a *Attempt, dim Dimension, sent Nanos, 
 	} else {
 		reason += p.dim(dim).refused(f.par(), f.now, flow)
 	}
+	p.next = 0
 	f.wantPool(p)
 	for _, other := range f.channels {
 		if other.drawsOn(p.name) {
@@ -163,6 +164,7 @@ func (f *Fleet) holdChannel(c *channel, until Nanos, reason string, fx *Effects)
 func (f *Fleet) releasePools(c *channel) {
 	f.eachPool(c, func(p *pool) {
 		p.hold = poolHold{until: min(p.hold.until, f.now)}
+		p.next = 0
 		f.wantPool(p)
 	})
 }
@@ -174,8 +176,12 @@ func (f *Fleet) settled(c *channel, a *Attempt, sent Nanos) {
 		switch {
 		case a.Class.Refused():
 			p.requests.Started--
+			if a.Class == ClassRateLimited {
+				p.tokens.Started -= bounded(int64(a.Reserved)) // as the gate reckons
+			}
 			f.dirty.pool(p)
 		case a.Class == ClassOK && p.hold.succeeded(sent):
+			p.next = 0
 			f.wantPool(p)
 		}
 	})
@@ -199,6 +205,7 @@ func (f *Fleet) hints(c *channel, a *Attempt, sent Nanos) {
 			if l.Hinted = n; l.Learned > 0 {
 				l.Learned, l.Since = 0, 0
 			}
+			p.next = 0
 		}
 		if h.Remaining >= 0 && f.now-sent <= freshAnswer {
 			r, t := p.unused()

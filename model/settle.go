@@ -256,11 +256,11 @@ func (f *Fleet) passPools(fx *Effects) {
 			p.queuedForPass = false
 			continue
 		}
-		f.dirty.pool(p)
-		if f.now < f.noRaise {
+		if f.now < max(f.noRaise, p.next) {
 			keep = append(keep, p)
 			continue
 		}
+		f.dirty.pool(p)
 		requests, tokens := p.told.requests, p.told.tokens
 		p.pass(f.par(), f.now, f.seq, func(agent string) { f.tell(f.member(agent), fx) })
 		p.told.requests, p.told.tokens = p.requests.limited(), p.tokens.limited()
@@ -269,7 +269,7 @@ func (f *Fleet) passPools(fx *Effects) {
 				f.tell(m, fx)
 			}
 		}
-		if _, ok := p.wake(); ok {
+		if p.next > 0 {
 			p.wants = true
 			keep = append(keep, p)
 			continue
@@ -289,9 +289,8 @@ func (f *Fleet) NextWake() Nanos {
 		wake = min(wake, max(c.passAt+f.par().PassEvery, f.now))
 	}
 	for _, p := range f.waiting {
-		at, ok := p.wake()
-		if ok {
-			wake = min(wake, max(at, f.now+Millisecond))
+		if p.next > 0 {
+			wake = min(wake, max(p.next, f.now+Millisecond))
 		}
 	}
 	return wake
