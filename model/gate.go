@@ -35,6 +35,7 @@ type Gate struct {
 	byChannel map[string]*gateChannel
 	byPool    map[string]*gatePool
 	byRoute   map[string]*gateRoute
+	lately    *gateRoute     // found last, nil for none
 	channels  []*gateChannel // sorted by name
 	pools     []*gatePool    // sorted by name
 	routes    []*gateRoute   // sorted by name
@@ -45,7 +46,8 @@ type Gate struct {
 	parked   int
 	budget   retryBudget
 
-	// asking is the request whose Ask is being decided, asked its reply.
+	// asking is the request whose Ask is being decided, asked the last reply
+	// to one.
 	asking *gateRequest
 	asked  Reply
 	ready  []gateReady
@@ -135,7 +137,9 @@ func NewGate(c GateConfig) *Gate {
 // tick moves the gate to now, which never goes back, and notices the end of
 // the lease.
 func (g *Gate) tick(now Nanos) Nanos {
-	g.now = max(g.now, now)
+	if now > g.now {
+		g.now = now
+	}
 	if !g.lost && g.now >= g.leaseUntil {
 		g.lose(g.now)
 	}
@@ -153,17 +157,24 @@ func (g *Gate) Ask(now Nanos, a Ask) Reply {
 	g.asking = r
 	g.ask(now, r)
 	g.asking = nil
-	rep := g.asked
-	g.asked = Reply{}
 	if r.state == gateAnswered {
 		g.requests.put(r)
 	}
-	return rep
+	return g.asked
+}
+
+// route finds a route by its name. One agent's requests name few.
+func (g *Gate) route(name string) *gateRoute {
+	if g.lately != nil && g.lately.name == name {
+		return g.lately
+	}
+	g.lately = g.byRoute[name]
+	return g.lately
 }
 
 // admit makes a request of an Ask, or says why there cannot be one.
 func (g *Gate) admit(now Nanos, a *Ask) (*gateRequest, string) {
-	route := g.byRoute[a.Route]
+	route := g.route(a.Route)
 	switch {
 	case g.stopping:
 		return nil, "the agent is stopping"
@@ -265,10 +276,9 @@ func (g *Gate) evict(now Nanos, r *gateRequest) {
 // queued makes the reply for r, which stays in the queue.
 func (g *Gate) queued(now Nanos, r *gateRequest) {
 	b := r.node.lane.block
-	rep := Reply{
-		Kind: ReplyQueued, Request: r.id, Ticket: r.ticket, Class: b.cause.class(),
-		Position: g.queue.position(r), Reason: b.cause.String(),
-	}
+	rep := g.reply(r, ReplyQueued)
+	rep.Ticket, rep.Class = r.ticket, b.cause.class()
+	rep.Position, rep.Reason = g.queue.position(r), b.cause.String()
 	if b.channel != nil {
 		rep.Channel = b.channel.name
 	}
@@ -276,7 +286,6 @@ func (g *Gate) queued(now Nanos, r *gateRequest) {
 		rep.Wait = b.until - now
 	}
 	rep.Wait = max(rep.Wait, r.route.drain.pace(now)*Nanos(rep.Position))
-	g.reply(r, rep)
 }
 
 // enqueue puts r into its lane and sets its timer.
@@ -333,15 +342,16 @@ func (g *Gate) unqueue(now Nanos, r *gateRequest, admitted bool) {
 	}
 }
 
-// reply hands a reply to the Ask being decided or to the next Poll.
-func (g *Gate) reply(r *gateRequest, rep Reply) {
+// reply returns an empty reply of that kind for r, to be filled: what the Ask
+// being decided returns, or the next Poll.
+func (g *Gate) reply(r *gateRequest, kind ReplyKind) *Reply {
 	if r == g.asking {
-		g.asked = rep
-		return
+		g.asked = Reply{Kind: kind, Request: r.id}
+		return &g.asked
 	}
-	rep.Ticket = r.ticket
 	r.unseen = true
-	g.ready = append(g.ready, gateReady{r, rep})
+	g.ready = append(g.ready, gateReady{r, Reply{Kind: kind, Request: r.id, Ticket: r.ticket}})
+	return &g.ready[len(g.ready)-1].reply
 }
 
 // Leave takes a waiting request back: its client gave up. An attempt that was

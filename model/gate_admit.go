@@ -332,13 +332,14 @@ func (g *Gate) start(now Nanos, r *gateRequest, c *gateChannel, tier int, degrad
 	}
 	r.tries++
 	r.state = gateRunning
-	r.at = gateAttempt{
-		channel: c, pools: c.pools, tier: uint8(tier), degraded: degraded, observed: observed,
-		started: now, queued: now - r.since, epoch: c.told.epoch,
-	}
+	at := &r.at // links are set below
+	at.channel, at.pools = c, c.pools
+	at.tier, at.degraded, at.observed, at.accepted = uint8(tier), degraded, observed, false
+	at.started, at.queued, at.firstToken = now, now-r.since, 0
+	at.epoch, at.probe = c.told.epoch, 0
 	if c.grant.probe != 0 {
 		if g.probes(now, c) {
-			r.at.probe = c.grant.probe
+			at.probe = c.grant.probe
 			c.grant.used = c.grant.probe
 		}
 		c.grant.probe = 0
@@ -356,14 +357,12 @@ func (g *Gate) start(now Nanos, r *gateRequest, c *gateChannel, tier int, degrad
 	}
 	r.permit = r.handle()
 	g.changed(now)
-	g.reply(r, Reply{
-		Kind: ReplyAdmitted, Request: r.id, Tier: uint8(tier),
-		Permit: Permit{
-			ID: r.permit, Channel: c.name, Tier: uint8(tier), Try: r.tries,
-			Epoch: r.at.epoch, Probe: r.at.probe, Degraded: degraded, Observed: observed,
-			Queued: r.at.queued, Deadline: g.attemptEnd(now, r),
-		},
-	})
+	rep := g.reply(r, ReplyAdmitted)
+	rep.Tier = at.tier
+	p := &rep.Permit
+	p.ID, p.Channel, p.Tier, p.Try = r.permit, c.name, at.tier, r.tries
+	p.Epoch, p.Probe, p.Degraded, p.Observed = at.epoch, at.probe, degraded, observed
+	p.Queued, p.Deadline = at.queued, g.attemptEnd(now, r)
 }
 
 // attemptEnd is when an attempt that starts now must have ended.
@@ -379,10 +378,8 @@ func (g *Gate) answer(now Nanos, r *gateRequest, tier int) {
 	g.unqueue(now, r, false)
 	g.number.ruled++
 	r.state = gateAnswered
-	g.reply(r, Reply{
-		Kind: ReplyRule, Request: r.id, Tier: uint8(tier),
-		Answer: r.route.tiers[tier].rule, Reason: "fixed answer",
-	})
+	rep := g.reply(r, ReplyRule)
+	rep.Tier, rep.Answer, rep.Reason = uint8(tier), r.route.tiers[tier].rule, "fixed answer"
 }
 
 // refuse ends r, with the route's fixed answer where it may have that.
@@ -392,7 +389,8 @@ func (g *Gate) refuse(now Nanos, r *gateRequest, b gateBlock, why string) {
 		g.answer(now, r, tier)
 		return
 	}
-	rep := Reply{Kind: ReplyRefused, Request: r.id, Class: b.cause.class(), Reason: why}
+	rep := g.reply(r, ReplyRefused)
+	rep.Class, rep.Reason = b.cause.class(), why
 	if b.cause.String() != "" {
 		rep.Reason = why + ": " + b.cause.String()
 	}
@@ -419,5 +417,4 @@ func (g *Gate) refuse(now Nanos, r *gateRequest, b gateBlock, why string) {
 	g.unqueue(now, r, false)
 	g.number.refused++
 	r.state = gateAnswered
-	g.reply(r, rep)
 }

@@ -165,9 +165,17 @@ func newGateChannel(name string) *gateChannel {
 
 // share returns how many attempts may be in flight or held.
 func (c *gateChannel) share(now Nanos, lost, met bool) int64 {
-	if !lost {
-		return min(c.grant.slots, c.capped(now))
+	switch {
+	case lost:
+		return c.alone(met)
+	case c.local.cap < 0:
+		return c.grant.slots
 	}
+	return min(c.grant.slots, c.capped(now))
+}
+
+// alone returns the same for an agent without a lease.
+func (c *gateChannel) alone(met bool) int64 {
 	s := c.lost(met)
 	if c.local.alone >= 0 {
 		s = min(s, c.local.alone)
@@ -226,7 +234,9 @@ func (c *gateChannel) grows(now Nanos) Nanos {
 
 // used returns the slots in use at now: in flight or held.
 func (c *gateChannel) used(now Nanos) int64 {
-	c.held.release(now)
+	if len(c.held) > 0 {
+		c.held.release(now)
+	}
 	return c.inflight - c.probing + int64(len(c.held))
 }
 

@@ -89,7 +89,7 @@ func (g *Gate) setRoutes(now Nanos) {
 		routes[cfg.Name] = t
 		g.routes = append(g.routes, t)
 	}
-	g.byRoute = routes
+	g.byRoute, g.lately = routes, nil
 	slices.SortFunc(live, func(a, b *gateRequest) int { return cmp.Compare(a.number, b.number) })
 	for _, r := range live {
 		g.resort(now, r)

@@ -73,18 +73,20 @@ func (g *Gate) changed(now Nanos) { g.wantReport(now + g.out.linger) }
 // record keeps an attempt for the next report.
 func (g *Gate) record(now Nanos, r *gateRequest, o *Outcome) {
 	e := g.out.push(g.cfg.PendingLimit)
-	at := &r.at
-	*e = gateEnded{channel: at.channel, ended: now, attempt: Attempt{
-		Route: r.route.name, Tier: at.tier, Request: r.id, Try: r.tries,
-		Tenant: r.tenant, Priority: r.priority,
-		Took: now - at.started, Queued: at.queued, FirstToken: at.firstToken,
-		Class: o.Class, Scope: o.Scope, Code: o.Code[:min(len(o.Code), gateMaxCode)], Status: o.Status,
-		Reserved: r.tokens, In: o.In, Cached: o.Cached, Out: o.Out, UsageKnown: o.UsageKnown,
-		RetryAfter: o.RetryAfter, Hints: o.Hints[:min(len(o.Hints), gateMaxHints)],
-		Epoch: at.epoch, Probe: at.probe, Degraded: at.degraded, Rule: o.Rule,
-	}}
+	e.channel, e.ended = r.at.channel, now
+	// Every field but Channel and Age, which the report sets: building the
+	// attempt elsewhere and copying it costs as much as all else here.
+	a, at := &e.attempt, &r.at
+	a.Route, a.Tier, a.Request, a.Try = r.route.name, at.tier, r.id, r.tries
+	a.Tenant, a.Priority = r.tenant, r.priority
+	a.Took, a.Queued, a.FirstToken = now-at.started, at.queued, at.firstToken
+	a.Class, a.Scope, a.Status = o.Class, o.Scope, o.Status
+	a.Code, a.Rule = o.Code[:min(len(o.Code), gateMaxCode)], o.Rule
+	a.Reserved, a.In, a.Cached, a.Out, a.UsageKnown = r.tokens, o.In, o.Cached, o.Out, o.UsageKnown
+	a.RetryAfter, a.Hints = o.RetryAfter, o.Hints[:min(len(o.Hints), gateMaxHints)]
+	a.Epoch, a.Probe, a.Degraded = at.epoch, at.probe, at.degraded
 	if o.Class.Refused() && o.Dimension != DimNone {
-		e.attempt.Hints = hintOf(e.attempt.Hints, o)
+		a.Hints = hintOf(a.Hints, o)
 	}
 	if g.out.n >= gateBatch {
 		g.wantReport(now)
@@ -116,14 +118,22 @@ func (p *gateReports) push(limit int) *gateEnded {
 		}
 		p.pending, p.head = grown, 0
 	}
-	e := &p.pending[(p.head+p.n)%len(p.pending)]
+	at := p.head + p.n
+	if at >= len(p.pending) {
+		at -= len(p.pending)
+	}
 	p.n++
-	return e
+	return &p.pending[at]
 }
 
+// pop takes the oldest attempt out. Its place keeps the names, of which there
+// are few, but nothing that came with the answer.
 func (p *gateReports) pop() {
-	p.pending[p.head] = gateEnded{}
-	p.head = (p.head + 1) % len(p.pending)
+	e := &p.pending[p.head]
+	e.channel, e.attempt.Code, e.attempt.Hints = nil, "", nil
+	if p.head++; p.head == len(p.pending) {
+		p.head = 0
+	}
 	p.n--
 }
 
@@ -165,9 +175,8 @@ func (g *Gate) Report(now Nanos, r *Attempts) {
 	}
 	for range batch {
 		e := &o.pending[o.head]
-		a := e.attempt
-		a.Channel, a.Age = uint16(e.channel.pending), now-e.ended
-		r.Attempts = append(r.Attempts, a)
+		e.attempt.Channel, e.attempt.Age = uint16(e.channel.pending), now-e.ended
+		r.Attempts = append(r.Attempts, e.attempt)
 		o.pop()
 	}
 	r.Leaving = g.stopping && o.n == 0 && g.running == 0

@@ -102,11 +102,10 @@ func mulDiv(x, y, z int64) int64 {
 		return 0
 	}
 	hi, lo := bits.Mul64(uint64(x), uint64(y))
-	if hi >= uint64(z) {
-		return maxInt64
+	if hi == 0 { // as nearly always: then a constant z costs no division
+		return int64(min(lo/uint64(z), uint64(maxInt64)))
 	}
-	q := quo(hi, lo, uint64(z))
-	return int64(min(q, uint64(maxInt64)))
+	return quo(hi, lo, uint64(z))
 }
 
 const maxInt64 = int64(^uint64(0) >> 1)
@@ -114,7 +113,11 @@ const maxInt64 = int64(^uint64(0) >> 1)
 // scale returns n × share, rounded down.
 func scale(n int64, share PPM) int64 { return mulDiv(n, int64(share), int64(One)) }
 
-func quo(hi, lo, y uint64) uint64 {
-	q, _ := bits.Div64(hi, lo, y)
-	return q
+// quo returns the quotient of a product that has two words, saturating.
+func quo(hi, lo, z uint64) int64 {
+	if hi >= z {
+		return maxInt64
+	}
+	q, _ := bits.Div64(hi, lo, z)
+	return int64(min(q, uint64(maxInt64)))
 }
