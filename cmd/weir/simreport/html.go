@@ -43,10 +43,17 @@ type heatRow struct {
 
 // heatCell is a square. Good is 0 to 100, negative for no run.
 type heatCell struct {
-	Policy      string
-	Good        int
-	Value, Note string
+	Policy string
+	Good   int
+	// Value is the median, Range the extremes, Collapsed how many runs did.
+	Value, Range, Collapsed string
 }
+
+// manyPolicies is from how many policies on the maps stand below each other.
+const manyPolicies = 9
+
+// Wide reports whether the maps need the whole width.
+func (p *page) Wide() bool { return len(p.Study.Policies) >= manyPolicies }
 
 // heats are the two maps.
 func heats(s *Study, cells []Cell) []heat {
@@ -78,10 +85,10 @@ func square(policy string, c *Cell, of func(*Cell) (Spread, float64)) heatCell {
 	out.Good = int(math.Round(100 * min(max(good, 0), 1)))
 	out.Value = fmt.Sprintf("%.0f", 100*float64(s.Median))
 	if c.Seeds > 1 {
-		out.Note = fmt.Sprintf("%.0f–%.0f", 100*float64(s.Least), 100*float64(s.Most))
+		out.Range = fmt.Sprintf("%.0f–%.0f", 100*float64(s.Least), 100*float64(s.Most))
 	}
 	if c.Collapsed.K > 0 {
-		out.Note += fmt.Sprintf(" ✕%d/%d", c.Collapsed.K, c.Collapsed.N)
+		out.Collapsed = fmt.Sprintf("✕ %d/%d", c.Collapsed.K, c.Collapsed.N)
 	}
 	return out
 }
@@ -98,7 +105,7 @@ func WriteHTML(w io.Writer, s *Study) error {
 		study.Runs[i].WallS = 0 // the only figure that another run of the same would change
 	}
 	cells := study.Cells()
-	p := page{
+	p := &page{
 		Study: &study, Cells: cells, Totals: study.Totals(cells), Heats: heats(&study, cells),
 		Style:  template.CSS(assets.ChartStyle + assets.Style + pageCSS), // our own files
 		Script: template.JS(assets.Chart + "\n" + pageJS),                // our own files

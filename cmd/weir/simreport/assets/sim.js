@@ -195,7 +195,8 @@
     })).filter(r => r.runs.length);
     const values = rows.flatMap(r => r.runs.map(of)).filter(v => v != null);
     if (values.length === 0 && !never) return null;
-    const wide = 380, label = 112, right = 26, high = 22, head = 4;
+    const longest = Math.max(...rows.map(r => r.policy.length));
+    const wide = 380, label = Math.min(150, 24 + 6.4 * longest), right = 26, high = 22, head = 4;
     const top = Math.max(...values, 1) * 1.02;
     const x = v => label + (wide - label - right) * Math.min(v / top, 1);
     const box = svg("svg", { class: "strip", viewBox: `0 0 ${wide} ${head + rows.length * high + 20}`, role: "img", "aria-label": title });
@@ -205,7 +206,7 @@
     }
     rows.forEach((r, k) => {
       const y = head + (k + .5) * high;
-      box.append(svg("text", { x: label - 8, y: y + 4, "text-anchor": "end" }, r.policy.length > 17 ? r.policy.slice(0, 16) + "…" : r.policy));
+      box.append(svg("text", { x: label - 8, y: y + 4, "text-anchor": "end" }, r.policy.length > 20 ? r.policy.slice(0, 19) + "…" : r.policy));
       if (r.runs.length > 1 && r.spread && r.spread.low != null)
         box.append(svg("line", { class: "range", x1: x(r.spread.low), x2: x(r.spread.high), y1: y, y2: y }));
       for (const run of r.runs) {
