@@ -14,6 +14,7 @@
 //	s PART          one part of the state, by its name
 //	d SEQ(8) N(4)   the Nth decision of record SEQ, big endian, so in order
 //	n SEQ(8)        the whole state at record SEQ, kept for the log before it
+//	h KIND LEN(1) NAME TIME(8)   what a series was at a time, big endian
 //
 // Decisions are a ring: over KeepDecisions or KeepBytes the oldest go.
 //

@@ -9,6 +9,7 @@ const (
 	prefixPart     = 's'
 	prefixDecision = 'd'
 	prefixSnapshot = 'n'
+	prefixSample   = 'h'
 )
 
 func keyLayout() []byte   { return []byte{prefixLayout} }

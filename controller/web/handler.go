@@ -34,6 +34,11 @@ type Controller interface {
 type Options struct {
 	// Controller is required.
 	Controller Controller
+	// Past finds what channels were; nil serves none.
+	Past Past
+	// Page serves what a browser shows, for every path that is nothing of the
+	// API; it holds no secret. Nil serves none.
+	Page http.Handler
 	// Metrics writes Prometheus text; nil serves none.
 	Metrics func(io.Writer)
 	// Token is what changes and requests from other machines must show;
@@ -57,14 +62,19 @@ const (
 type handler struct {
 	Options
 	token [sha256.Size]byte
+	// viewers holds a token for each page that is told.
+	viewers chan struct{}
 }
+
+// livePath is where a page is told, as long as it is open.
+const livePath = "/api/v1/live"
 
 // Handler returns the API.
 func Handler(o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &handler{Options: o, token: sha256.Sum256([]byte(o.Token))}
+	h := &handler{Options: o, token: sha256.Sum256([]byte(o.Token)), viewers: make(chan struct{}, maxLive)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", h.healthz)
 	mux.HandleFunc("GET /readyz", h.readyz)
@@ -76,6 +86,8 @@ func Handler(o Options) http.Handler {
 		"GET /api/v1/agents":          h.agents,
 		"GET /api/v1/decisions":       h.decisions,
 		"GET /api/v1/params":          h.params,
+		"GET /api/v1/history":         h.history,
+		"GET " + livePath:             h.live,
 	} {
 		mux.HandleFunc(pattern, h.reading(show))
 	}
@@ -85,6 +97,9 @@ func Handler(o Options) http.Handler {
 		"POST /api/v1/config":   h.pushConfig,
 	} {
 		mux.HandleFunc(pattern, h.changing(change))
+	}
+	if o.Page != nil {
+		mux.Handle("GET /", o.Page)
 	}
 	return h.guard(mux)
 }
@@ -99,9 +114,13 @@ func (h *handler) guard(next http.Handler) http.Handler {
 			refuse(w, http.StatusMisdirectedRequest, "this server is not called by that name")
 			return
 		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		if r.URL.Path == livePath {
+			next.ServeHTTP(w, r)
+			return
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 		defer cancel()
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }

@@ -88,23 +88,12 @@ func countersOf(c *model.Counters) counters {
 }
 
 func (h *handler) status(w http.ResponseWriter, r *http.Request) {
-	s, err := h.Controller.Status(r.Context())
+	s, _, _, err := h.now(r.Context())
 	if err != nil {
 		fail(w, err)
 		return
 	}
-	v, err := h.Controller.View(r.Context())
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	if s.Faults == nil {
-		s.Faults = []controller.Fault{}
-	}
-	answer(w, http.StatusOK, status{
-		Status: s, Fleet: v.Fleet, Now: v.Now, Params: v.Params,
-		Channels: len(v.Channels), Agents: len(v.Agents), Counters: countersOf(&v.Counters),
-	})
+	answer(w, http.StatusOK, s)
 }
 
 // channels is what channels says.

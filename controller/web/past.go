@@ -1,0 +1,107 @@
+package web
+
+import (
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"weir/controller/history"
+)
+
+// Past finds what channels were; *history.Recorder is one.
+type Past interface {
+	Points(channel string, from, to time.Time) ([]history.Point, error)
+}
+
+// points is what history says: a row per point, a name per column.
+type points struct {
+	Channel string    `json:"channel"`
+	Columns []string  `json:"columns"`
+	Points  [][]int64 `json:"points"`
+}
+
+// pastColumns are the names of a row, in the order of row.
+func pastColumns() []string {
+	return []string{
+		"unix", "window_milli", "leased_slots", "inflight", "held", "queued", "weight_ppm", "latency_ppm", "breaker", "epoch",
+		"ok_total", "refused_total", "failed_total", "mistaken_total", "tokens_in_total", "tokens_out_total", "would_refuse_total",
+	}
+}
+
+func row(p *history.Point) []int64 {
+	return []int64{
+		p.Unix, p.Window, p.Leased, p.InFlight, p.Held, p.Queued, p.Weight, p.Latency, int64(p.Breaker), p.Epoch,
+		p.OK, p.Refused, p.Failed, p.Mistaken, p.TokensIn, p.TokensOut, p.WouldRefuse,
+	}
+}
+
+// history answers with a channel's points: from and to in seconds since 1970,
+// the last hour if neither is there; as a table with format=csv.
+func (h *handler) history(w http.ResponseWriter, r *http.Request) {
+	if h.Past == nil {
+		refuse(w, http.StatusNotFound, "no history is kept here")
+		return
+	}
+	now := time.Now()
+	from, err := moment(r, "from", now.Add(-time.Hour))
+	to, err2 := moment(r, "to", now)
+	switch {
+	case err != nil:
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	case err2 != nil:
+		refuse(w, http.StatusBadRequest, err2.Error())
+		return
+	case to.Before(from):
+		refuse(w, http.StatusBadRequest, "from is after to")
+		return
+	}
+	name := r.FormValue("channel")
+	found, err := h.Past.Points(name, from, to)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	if r.FormValue("format") == "csv" {
+		table(w, found)
+		return
+	}
+	rows := make([][]int64, len(found))
+	for i := range found {
+		rows[i] = row(&found[i])
+	}
+	answer(w, http.StatusOK, points{Channel: name, Columns: pastColumns(), Points: rows})
+}
+
+// table writes points as comma-separated values.
+func table(w http.ResponseWriter, found []history.Point) {
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="weir-history.csv"`)
+	out := csv.NewWriter(w)
+	_ = out.Write(pastColumns()) // the client went away
+	for i := range found {
+		cells := make([]string, 0, len(pastColumns()))
+		for _, n := range row(&found[i]) {
+			cells = append(cells, strconv.FormatInt(n, 10))
+		}
+		_ = out.Write(cells) // the client went away
+	}
+	out.Flush()
+}
+
+// latest is the last second that a question may name: the year 9999.
+const latest = 253402300799
+
+func moment(r *http.Request, name string, otherwise time.Time) (time.Time, error) {
+	text := r.FormValue(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > latest {
+		return time.Time{}, fmt.Errorf("%s=%q is no time in seconds since 1970", name, text)
+	}
+	return time.Unix(n, 0), nil
+}
