@@ -15,7 +15,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"weir/cmd/weir/config"
+	"weir/cmd/weir/page"
 	"weir/controller"
+	"weir/controller/history"
 	"weir/controller/store"
 	"weir/controller/web"
 	"weir/events/natslog"
@@ -81,6 +83,7 @@ type controllerProcess struct {
 	file    *config.File
 	closers closers
 	bus     *controller.NATS // nil with a server of another process
+	state   *store.Store
 	loop    *controller.Loop
 	metrics *metrics.Set
 	http    net.Listener
@@ -96,11 +99,10 @@ func (p *controllerProcess) start(id string) error {
 		return err
 	}
 	p.closers.add(func() error { _ = p.http.Close(); return nil }) // closed by its server, if that came to be
-	state, err := store.Open(p.file.Controller.Store, store.Options{Logger: p.log})
-	if err != nil {
+	if p.state, err = store.Open(p.file.Controller.Store, store.Options{Logger: p.log}); err != nil {
 		return badInput(hint(err))
 	}
-	p.closers.add(state.Close)
+	p.closers.add(p.state.Close)
 	nc, err := p.connect(id)
 	if err != nil {
 		return err
@@ -118,7 +120,7 @@ func (p *controllerProcess) start(id string) error {
 	}
 	p.metrics = metrics.NewSet()
 	p.loop, err = controller.New(controller.Options{
-		Fleet: p.file.Model.Fleet, Log: log, Outbox: outbox, Store: state, Controller: id, Version: version(),
+		Fleet: p.file.Model.Fleet, Log: log, Outbox: outbox, Store: p.state, Controller: id, Version: version(),
 		Config: &p.file.Model, Keep: p.file.Controller.Keep, Logger: p.log, Metrics: p.metrics,
 	})
 	return badInput(err)
@@ -186,10 +188,12 @@ func (p *controllerProcess) run() error {
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
 	ended := make(chan error, 2)
+	past := history.New(p.state, p.loop.View, p.log)
+	go past.Run(ctx)
 	go func() { ended <- p.turn(ctx) }()
 	go func() {
 		ended <- web.Serve(ctx, p.http, web.Handler(web.Options{
-			Controller: p.loop, Token: token, Hosts: p.file.Controller.Hosts, Logger: p.log,
+			Controller: p.loop, Past: past, Page: page.Handler(), Token: token, Hosts: p.file.Controller.Hosts, Logger: p.log,
 			Metrics: func(w io.Writer) {
 				p.metrics.WritePrometheus(w)
 				metrics.WriteProcessMetrics(w)

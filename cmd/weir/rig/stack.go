@@ -17,8 +17,10 @@ import (
 
 	"weir/agent"
 	"weir/agent/proxy"
+	"weir/cmd/weir/page"
 	"weir/controller"
 	"weir/controller/credential"
+	"weir/controller/history"
 	"weir/controller/store"
 	"weir/controller/web"
 	"weir/events"
@@ -38,6 +40,7 @@ type Stack struct {
 
 	bus     bus
 	metrics *metrics.Set // the controller's
+	past    *history.Recorder
 	closers []func(ctx context.Context) error
 	failed  chan error
 }
@@ -148,6 +151,7 @@ func (s *Stack) startController(ctx context.Context, o *Options) error {
 	if err != nil {
 		return fmt.Errorf("make controller: %w", err)
 	}
+	s.past = history.New(state, s.Loop.View, o.Logger)
 	s.run()
 	return s.ready(ctx)
 }
@@ -156,6 +160,7 @@ func (s *Stack) startController(ctx context.Context, o *Options) error {
 func (s *Stack) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
+	go s.past.Run(ctx)
 	go func() {
 		err := s.Loop.Run(ctx)
 		if ctx.Err() == nil {
@@ -193,7 +198,7 @@ func (s *Stack) ready(ctx context.Context) error {
 // Web serves the controller over HTTP until Close and returns its URL. Nobody
 // can change anything: there is no token.
 func (s *Stack) Web(logger *slog.Logger) (url string, err error) {
-	url, stop, err := serve(web.Handler(web.Options{Controller: s.Loop, Metrics: s.metrics.WritePrometheus, Logger: logger}))
+	url, stop, err := serve(web.Handler(web.Options{Controller: s.Loop, Past: s.past, Page: page.Handler(), Metrics: s.metrics.WritePrometheus, Logger: logger}))
 	if err != nil {
 		return "", fmt.Errorf("serve the controller: %w", err)
 	}
