@@ -20,7 +20,8 @@ type Second struct {
 	Refused   [model.NumClasses]int64
 	InFlight  int64 // at the providers
 	Capacity  int64 // the providers' true caps
-	// Could is what an omniscient scheduler served in the second.
+	// Could is what an omniscient scheduler served in the second; 0 in a run of
+	// the oracle, which is one.
 	Could int64
 	// Window, Limit, Weight, Latency and Breaker are the first channel's, as
 	// Weir's controller had it.

@@ -28,7 +28,7 @@ func TestCascadeStory(t *testing.T) {
 		slow := l.firstSlow(1.25)
 		l.within("minutes of climbing latency before the first refusal", (first - slow).Minutes(), 13, 17)
 		l.within("latency at the first refusal to that at first", l.latency(first-minutes, first)/l.latency(minutes, 3*minutes), 3.5, 6)
-		l.within("refused before it", float64(l.refused(0, first-time.Second)), 0, 0)
+		l.within("refused before it", l.refused(0, first-time.Second), 0, 0)
 		for from := first - 10*minutes; from+4*minutes < first; from += 2 * minutes {
 			if a, b := l.latency(from, from+2*minutes), l.latency(from+2*minutes, from+4*minutes); b < a {
 				t.Errorf("seed %d: latency falls from %.2f s to %.2f s at %v", seed, a, b, from)

@@ -7,5 +7,10 @@
 // number of the event), random draws are keyed by what they are for, and the
 // digest of the event stream is part of the result. A policy sees what a real
 // client would see; the providers' truth stays with the world, which keeps the
-// books.
+// books. A run whose counts do not add up, with themselves or with the
+// providers' books, is an error.
+//
+// One policy is the judge: the oracle knows the providers and what the script
+// does to them next, but no answer's length. What others complete is measured
+// by what it completes of the same demand.
 package world

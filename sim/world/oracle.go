@@ -94,6 +94,9 @@ func bestOracle(c Config) (*Result, error) {
 	for _, group := range groups {
 		from := best
 		for _, change := range group {
+			if most.Completed >= most.Requests {
+				return most, nil // all there is
+			}
 			c.plan = from
 			change(&c.plan)
 			r, err := live(c)
