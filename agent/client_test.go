@@ -410,3 +410,35 @@ func TestManyCallers(t *testing.T) {
 		}
 	})
 }
+
+// deaf is an inbox that nothing can be heard on, until it may.
+type deaf struct {
+	events.Inbox
+	tries int
+	heals int // the try that hears something before it fails too
+}
+
+func (d *deaf) Listen(ctx context.Context, agent string, h events.Handler) error {
+	if d.tries++; d.tries == d.heals {
+		h.Term(&model.TermNotice{Term: 1, Controller: "test"})
+	}
+	return errors.New("authorization violation")
+}
+
+// TestTroubleIsToldOnce holds that what fails every second does not fill the
+// log, and is told again after it had ended.
+func TestTroubleIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inbox := &deaf{heals: 12}
+		b := newBench(t, func(c *Config) { c.Inbox = inbox })
+		time.Sleep(9500 * time.Millisecond)
+		if n := strings.Count(b.log.String(), "listening to the controller ended"); n != 1 || inbox.tries < 9 {
+			t.Errorf("told %d times in %d tries, want once", n, inbox.tries)
+		}
+		time.Sleep(10 * time.Second)
+		if n := strings.Count(b.log.String(), "listening to the controller ended"); n != 2 {
+			t.Errorf("told %d times, want once more after it was better", n)
+		}
+		b.close()
+	})
+}

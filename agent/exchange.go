@@ -53,6 +53,7 @@ type exchange struct {
 	request   Request
 	attempts  int
 	task      *task
+	taskEnds  time.Time
 	fault     *dialect.Fault // why no channel was asked
 	last      *Permit
 }
@@ -67,6 +68,8 @@ func (x *exchange) read() *dialect.Fault {
 	switch {
 	case !ok:
 		return mistake(http.StatusNotFound, "unknown_path", "no such path; calls go to /v1/...")
+	case x.req.Header.Get("Upgrade") != "":
+		return mistake(http.StatusNotImplemented, "no_upgrade", "calls over a WebSocket do not pass")
 	case !method(d, x.req.Method):
 		return mistake(http.StatusMethodNotAllowed, "method_not_allowed", "only POST goes to a model")
 	}
@@ -153,8 +156,8 @@ func (x *exchange) readTask(name string) *dialect.Fault {
 	case len(name) > maxTaskName:
 		return mistake(http.StatusBadRequest, "invalid_task", fmt.Sprintf("%s has at most %d bytes", headerTask, maxTaskName))
 	}
-	x.task = x.transport.tasks.get(x.owner()+" "+name, x.came)
-	if ends := x.task.ends(); x.request.Deadline.IsZero() || ends.Before(x.request.Deadline) {
+	x.task, x.taskEnds = x.transport.tasks.get(x.owner()+" "+name, x.came)
+	if ends := x.taskEnds; x.request.Deadline.IsZero() || ends.Before(x.request.Deadline) {
 		total := x.transport.client.Fleet().Retry.Total.Duration()
 		if usual := x.came.Add(total); x.request.Deadline.IsZero() && total > 0 && usual.Before(ends) {
 			ends = usual

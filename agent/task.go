@@ -62,26 +62,29 @@ func newTasks(c TaskConfig) *tasks {
 	return &tasks{cfg: c.withDefaults(), by: map[string]*list.Element{}}
 }
 
-// get returns the task of that name, which begins now if there is none.
-func (s *tasks) get(name string, now time.Time) *task {
+// get returns the task of that name and when its last call must have ended.
+// The task begins now if there was none, or if that one has been over for as
+// long as it might last: names are used again.
+func (s *tasks) get(name string, now time.Time) (t *task, ends time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at := s.by[name]; at != nil {
 		s.age.MoveToBack(at)
-		return at.Value.(*task)
+		t = at.Value.(*task)
+		if now.Sub(t.began) >= 2*s.cfg.Total {
+			*t = task{owner: s, name: name, began: now, retries: s.cfg.Retries}
+		}
+		return t, t.began.Add(s.cfg.Total)
 	}
 	for s.age.Len() >= maxTasks {
 		oldest := s.age.Front()
 		delete(s.by, oldest.Value.(*task).name)
 		s.age.Remove(oldest)
 	}
-	t := &task{owner: s, name: name, began: now, retries: s.cfg.Retries}
+	t = &task{owner: s, name: name, began: now, retries: s.cfg.Retries}
 	s.by[name] = s.age.PushBack(t)
-	return t
+	return t, now.Add(s.cfg.Total)
 }
-
-// ends is when the task's last call must have ended.
-func (t *task) ends() time.Time { return t.began.Add(t.owner.cfg.Total) }
 
 // take allows an attempt, or says that it may not be: it would follow a failed
 // one, and the task's retries are used up. A nil task allows everything.

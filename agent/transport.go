@@ -109,12 +109,13 @@ func (x *exchange) run() (*http.Response, error) {
 
 // budgeted takes the first attempt from the request's task, if it has one.
 func (x *exchange) budgeted() *dialect.Fault {
-	switch t := x.task; {
-	case t == nil:
-	case !time.Now().Before(t.ends()):
-		return &dialect.Fault{Class: model.ClassCanceled, Code: "task_time_exceeded", Message: "the time of the task is over", Wait: -1}
-	case !t.take():
-		return &dialect.Fault{Class: model.ClassOverloaded, Code: "task_retries_exhausted", Message: "the last call of the task failed and its retries are used up", Wait: -1}
+	wait := time.Until(x.taskEnds.Add(x.transport.tasks.cfg.Total)) // until the name stands for another
+	switch {
+	case x.task == nil:
+	case !time.Now().Before(x.taskEnds):
+		return &dialect.Fault{Class: model.ClassCanceled, Code: "task_time_exceeded", Message: "the time of the task is over", Wait: wait}
+	case !x.task.take():
+		return &dialect.Fault{Class: model.ClassOverloaded, Code: "task_retries_exhausted", Message: "the last call of the task failed and its retries are used up", Wait: wait}
 	}
 	return nil
 }

@@ -141,7 +141,7 @@ func TestAnthropicForJavaScript(t *testing.T) {
 	got, p, _ := node(t, "anthropic.mjs")
 	want := map[string]told{
 		"plain": {OK: "hi"}, "stream": {OK: "hi"}, "helper": {OK: 3.0}, "tools": {OK: "Oslo"}, "tools streamed": {OK: `{"city":"Oslo"}`},
-		"count": {OK: 14.0}, "abort": {OK: "aborted"},
+		"count": {OK: 14.0}, "models": {OK: true}, "abort": {OK: "aborted"},
 		"missing":    {Error: "NotFoundError", Status: 404, Code: "model_not_found", Type: "not_found_error", Class: "invalid", Message: "no-such-route"},
 		"late error": {Error: "APIError", Type: "overloaded_error", Message: "Overloaded"},
 		"breaks":     {Error: "APIError", Code: "upstream_unreachable", Type: "api_error", Class: "transport", Message: "broke off"},

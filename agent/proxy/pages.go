@@ -12,13 +12,23 @@ type modelEntry struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
+	At      string `json:"created_at"`
 	OwnedBy string `json:"owned_by"`
 	Type    string `json:"type"`
 	Name    string `json:"display_name"`
 }
 
+// modelPage is a list of them, in the shape of both APIs.
+type modelPage struct {
+	Object string       `json:"object"`
+	Data   []modelEntry `json:"data"`
+	More   bool         `json:"has_more"`
+	First  *string      `json:"first_id"`
+	Last   *string      `json:"last_id"`
+}
+
 func entry(route string) modelEntry {
-	return modelEntry{ID: route, Object: "model", OwnedBy: "weir", Type: "model", Name: route}
+	return modelEntry{ID: route, Object: "model", At: "1970-01-01T00:00:00Z", OwnedBy: "weir", Type: "model", Name: route}
 }
 
 // models lists the routes.
@@ -27,11 +37,11 @@ func (p *Proxy) models(w http.ResponseWriter, _ *http.Request) {
 	for _, r := range p.client.Fleet().Routes {
 		list = append(list, entry(r.Name))
 	}
-	writeJSON(w, struct {
-		Object string       `json:"object"`
-		Data   []modelEntry `json:"data"`
-		More   bool         `json:"has_more"`
-	}{"list", list, false})
+	page := modelPage{Object: "list", Data: list}
+	if len(list) > 0 {
+		page.First, page.Last = &list[0].ID, &list[len(list)-1].ID
+	}
+	writeJSON(w, page)
 }
 
 // model shows one route.

@@ -88,7 +88,7 @@ func TestPaths(t *testing.T) {
 			if tt.kind == talkType { // the file holds the same words, which are not the client's model
 				want = strings.Replace(tt.body, "\r\nroute\r\n", "\r\nmain-model\r\n", 1)
 			}
-			up := w.seen[0]
+			up := w.got()[0]
 			if up.body != want || method != tt.method || up.path != tt.path || up.header.Get("Authorization") != "Bearer "+providerKey && up.header.Get("X-Api-Key") != providerKey {
 				t.Errorf("the provider got %s %s %v\n%q\nwant\n%q", method, up.path, up.header, up.body, want)
 			}
@@ -125,8 +125,8 @@ func TestUploadIsNotMadeTwice(t *testing.T) {
 			})
 			w.earn(4)
 			got := w.post("/v1/files", body, "Content-Type", kind)
-			if len(w.seen) != tt.calls || (got.status == 200) != (tt.calls == 2) {
-				t.Errorf("status %d after %d calls: %s", got.status, len(w.seen), got.body)
+			if n := len(w.got()); n != tt.calls || (got.status == 200) != (tt.calls == 2) {
+				t.Errorf("status %d after %d calls: %s", got.status, n, got.body)
 			}
 		})
 	}
@@ -177,18 +177,49 @@ func TestStatedFields(t *testing.T) {
 		if got := w.post("/v1/chat/completions", in); got.status != 200 {
 			t.Errorf("%s: status %d: %s", in, got.status, got.body)
 		}
-		if up := w.seen[len(w.seen)-1]; up.body != want {
+		if up := w.got()[len(w.got())-1]; up.body != want {
 			t.Errorf("%s became %s, want %s", in, up.body, want)
 		}
 	}
-	calls := len(w.seen)
+	calls := len(w.got())
 	got := w.post("/v1/chat/completions", `{"model":"route","messages":[],"tools":[{"type":"function"}]}`)
-	if e := errorOf(t, got); got.status != 400 || e.Code != "unsupported_field" || e.Weir.Channel != "main" || !strings.Contains(e.Message, "tools") || len(w.seen) != calls {
+	if e := errorOf(t, got); got.status != 400 || e.Code != "unsupported_field" || e.Weir.Channel != "main" || !strings.Contains(e.Message, "tools") || len(w.got()) != calls {
 		t.Errorf("status %d: %s", got.status, got.body)
 	}
 	for _, a := range w.attempts() {
 		if a.Class != model.ClassOK {
 			t.Errorf("reported %+v", a)
 		}
+	}
+}
+
+// TestEstimateIsCorrected holds that what is reserved follows what the channel
+// reports, and that a call it reports nothing of is settled by that.
+func TestEstimateIsCorrected(t *testing.T) {
+	silent := strings.Replace(goodAnswer, `,"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}`, "", 1)
+	counted := strings.Replace(goodAnswer, `"prompt_tokens":9`, `"prompt_tokens":1000`, 1)
+	w := newWorld(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n == 40 {
+			say(w, 200, silent)
+			return
+		}
+		say(w, 200, counted)
+	})
+	body := strings.Replace(plainBody, "hello there", strings.Repeat("hello there ", 150), 1) // about 500 tokens
+	for range 40 {
+		if got := w.post("/v1/chat/completions", body); got.status != 200 {
+			t.Fatalf("status %d: %s", got.status, got.body)
+		}
+	}
+	if text := w.get("/metrics"); !strings.Contains(text, `weir_estimate_factor{channel="main"} 2`) && !strings.Contains(text, `weir_estimate_factor{channel="main"} 1.9`) || !strings.Contains(text, `weir_estimate_error_ratio{channel="main"} 0.`) {
+		t.Errorf("metrics:\n%s", text)
+	}
+	all := w.attempts()
+	first, last := all[0], all[len(all)-1]
+	if first.Reserved > 700 || last.Reserved < 950 || last.Reserved > 1200 {
+		t.Errorf("%d tokens are reserved at first and %d in the end, for 1003", first.Reserved, last.Reserved)
+	}
+	if last.UsageKnown || last.In < 900 || last.In > 1100 {
+		t.Errorf("a call without usage is settled with %d tokens: %+v", last.In, last)
 	}
 }

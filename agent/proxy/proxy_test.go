@@ -256,6 +256,7 @@ func TestMistakes(t *testing.T) {
 		{"too large", "/v1/chat/completions", big, 413, "request_too_large", nil},
 		{"deadline", "/v1/chat/completions", plainBody, 400, "invalid_deadline", []string{"X-Weir-Deadline-Ms", "-1"}},
 		{"priority", "/v1/chat/completions", plainBody, 400, "invalid_priority", []string{"X-Weir-Priority", "highest"}},
+		{"a WebSocket", "/v1/realtime", "", 501, "no_upgrade", []string{"Connection", "Upgrade", "Upgrade", "websocket"}},
 		{"a page's script", "/v1/chat/completions", plainBody, 403, "forbidden_origin", []string{"Origin", "https://evil.example"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

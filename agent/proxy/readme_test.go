@@ -104,7 +104,7 @@ func TestReadme(t *testing.T) {
 			}
 		})
 	}
-	for _, s := range w.seen {
+	for _, s := range w.got() {
 		if s.header.Get("Authorization") != "Bearer "+providerKey && s.header.Get("X-Api-Key") != providerKey {
 			t.Errorf("%s was called with %v", s.path, s.header)
 		}

@@ -197,8 +197,8 @@ func TestExactCache(t *testing.T) {
 	for range 2 {
 		off.post("/v1/chat/completions", plainBody)
 	}
-	if len(off.seen) != 2 {
-		t.Errorf("without a word of it, %d of 2 calls were made", len(off.seen))
+	if len(off.got()) != 2 {
+		t.Errorf("without a word of it, %d of 2 calls were made", len(off.got()))
 	}
 	w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) { good(w) }, func(c *agent.Config) {
 		c.Cache = agent.KeepConfig{Bytes: 1 << 20, For: time.Minute}
@@ -218,15 +218,15 @@ func TestExactCache(t *testing.T) {
 		{"another tenant", plainBody, []string{"X-Weir-Tenant", "content"}, false},
 		{"and again", plainBody, nil, true},
 	} {
-		calls := len(w.seen)
+		calls := len(w.got())
 		got := w.post("/v1/chat/completions", tt.body, tt.header...)
-		if hit := got.header.Get("X-Weir-Cache") == "hit"; hit != tt.hit || hit == (len(w.seen) > calls) {
-			t.Errorf("%s: hit %v after %d calls", tt.name, hit, len(w.seen)-calls)
+		if hit := got.header.Get("X-Weir-Cache") == "hit"; hit != tt.hit || hit == (len(w.got()) > calls) {
+			t.Errorf("%s: hit %v after %d calls", tt.name, hit, len(w.got())-calls)
 		}
 	}
 	for _, p := range w.lastReport().Pools {
-		if p.UsedRequests != int64(len(w.seen)) {
-			t.Errorf("%d requests are spent for %d calls", p.UsedRequests, len(w.seen))
+		if p.UsedRequests != int64(len(w.got())) {
+			t.Errorf("%d requests are spent for %d calls", p.UsedRequests, len(w.got()))
 		}
 	}
 }

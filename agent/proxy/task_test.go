@@ -31,7 +31,7 @@ func TestTask(t *testing.T) {
 				}
 			}
 		}
-		return len(w.seen), refused
+		return len(w.got()), refused
 	}
 	bound := func(c *agent.Config) {
 		c.Task = agent.TaskConfig{Retries: retries}
@@ -64,7 +64,7 @@ func TestTask(t *testing.T) {
 	if calls, refused := chain(w, "X-Weir-Task", "report-8"); calls > steps+retries+1 || refused == 0 {
 		t.Errorf("%d calls for %d steps with %d retries, %d refused", calls, steps, retries, refused)
 	}
-	if got := w.post("/v1/chat/completions", plainBody, "X-Weir-Task", "another"); got.status != 200 && len(w.seen)%3 != 0 {
+	if got := w.post("/v1/chat/completions", plainBody, "X-Weir-Task", "another"); got.status != 200 && len(w.got())%3 != 0 {
 		t.Errorf("another task pays: %s", got.body)
 	}
 	if got := w.post("/v1/chat/completions", plainBody, "X-Weir-Task", strings.Repeat("x", 200)); got.status != 400 {

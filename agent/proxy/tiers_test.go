@@ -49,7 +49,7 @@ func TestTierClosed(t *testing.T) {
 				if e := errorOf(t, got); got.status != 429 || e.Weir.Class != "rate_limited" || got.header.Get("X-Weir-Degraded") != "" {
 					t.Errorf("status %d, headers %v, %+v", got.status, got.header, e)
 				}
-				for _, s := range w.seen {
+				for _, s := range w.got() {
 					if s.channel == "spare" {
 						t.Error("core work was sent to the lesser tier")
 					}
@@ -111,8 +111,8 @@ func TestCapability(t *testing.T) {
 			t.Errorf("%q: status %d, headers %v", need, got.status, got.header)
 		}
 	}
-	if got := w.post("/v1/chat/completions", plainBody, "X-Weir-Capability", "speech"); got.status != 400 || len(w.seen) != 3 {
-		t.Errorf("status %d, %d calls: %s", got.status, len(w.seen), got.body)
+	if got := w.post("/v1/chat/completions", plainBody, "X-Weir-Capability", "speech"); got.status != 400 || len(w.got()) != 3 {
+		t.Errorf("status %d, %d calls: %s", got.status, len(w.got()), got.body)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -147,6 +148,13 @@ func (w *world) provider(channel string, s script) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		s(n, rw, r)
 	})
+}
+
+// got returns what the providers got.
+func (w *world) got() []seen {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.seen)
 }
 
 // earn makes some good calls, which are not part of the test, so that retries

@@ -46,6 +46,8 @@ await attempt("tools", async () => (await client.messages.create(ask("tools", { 
 await attempt("tools streamed", async () => collect(await client.messages.create(ask("tools", { tools, stream: true }))));
 await attempt("count", async () => (await client.messages.countTokens({ model: "route", messages: ask("count").messages })).input_tokens);
 
+await attempt("models", async () => (await client.models.list()).data.some((m) => m.id === "route"));
+
 for (const name of ["rate", "quota", "auth", "invalid", "overloaded", "reset"]) {
   await attempt(name, () => client.messages.create(ask(name)));
   await attempt(name + " streamed", async () => collect(await client.messages.create(ask(name, { stream: true }))));
