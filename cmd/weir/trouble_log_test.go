@@ -26,7 +26,7 @@ func TestTroubleLog(t *testing.T) {
 	}
 	l.over("connected to nats again")
 	l.tell(natslog.FaultServer, nats.ErrAuthorization)
-	if n := strings.Count(out.String(), "Authorization"); n != 2 {
+	if n := strings.Count(out.String(), "authorization violation"); n != 2 {
 		t.Errorf("told %d times, want once more:\n%s", n, out.String())
 	}
 }
