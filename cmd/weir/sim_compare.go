@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -61,9 +60,6 @@ func (c *simCompareCommand) Run(e *env) error {
 			return err
 		}
 		results = append(results, r)
-		if r.Lag > compare.MostLag {
-			e.log.Warn("this machine was busy with other things, which makes the live side worse", slog.String("incident", r.Incident), slog.Float64("lag_s", r.Lag))
-		}
 	}
 	return errors.Join(end(), c.judge(results))
 }
@@ -74,7 +70,11 @@ func (c *simCompareCommand) judge(results []compare.Result) error {
 	var off []string
 	for i := range results {
 		if r := &results[i]; !(r.Off() <= c.Tolerance) {
-			off = append(off, fmt.Sprintf("%s with %s by %.1f points", r.Incident, r.Policy, r.Off()))
+			text := fmt.Sprintf("%s with %s by %.1f points", r.Incident, r.Policy, r.Off())
+			if r.Lag > compare.MostLag {
+				text += fmt.Sprintf(" on a machine that noticed requests %.2f s late", r.Lag)
+			}
+			off = append(off, text)
 		}
 	}
 	if len(off) > 0 {

@@ -30,26 +30,8 @@ func (r *reader) check(inc *Incident, body ast.Node) {
 		}
 	})
 	f.Each("workload", func(w *strict.Fields) { r.Refer(w, "route", "route", routes) })
-	f.Each("routes", func(rt *strict.Fields) {
-		rt.List("tiers", func(n ast.Node, _ string) { r.tierChannels(n, channels) })
-	})
+	f.Each("routes", func(rt *strict.Fields) { r.ReferTiers(rt, "tiers", channels) })
 	r.checkAgents(inc, f)
-}
-
-func (r *reader) tierChannels(n ast.Node, channels map[string]bool) {
-	quiet := new(strict.Reader)
-	visit := func(n ast.Node, path string) {
-		if w := quiet.Mapping(n, path); w != nil {
-			r.Refer(w, "channel", "channel", channels)
-		}
-	}
-	if _, short := n.(*ast.SequenceNode); short {
-		quiet.Sequence(n, "", visit)
-		return
-	}
-	if t := quiet.Mapping(n, ""); t != nil {
-		t.List("channels", visit)
-	}
 }
 
 // checkAgents reports agent indexes that never exist, with whichever number of

@@ -159,21 +159,12 @@ type Route struct {
 	Tiers []Tier // at least one
 }
 
-// Tier is a weighted set of channels, or a fixed answer.
-type Tier struct {
-	Channels []Weighted
-	// Capability is a word such as "light" for a lesser model; may be empty.
-	Capability string
-	// Rule is the text answered when no channel is asked; set exactly when
-	// Channels is empty.
-	Rule string
-}
-
-// Weighted is a channel in a tier.
-type Weighted struct {
-	Channel string
-	Weight  int64 // ppm, default PPM, positive
-}
+// Tier is a weighted set of channels, or a fixed answer; Weighted is a channel
+// in it.
+type (
+	Tier     = strict.Tier
+	Weighted = strict.Weighted
+)
 
 // ProviderByName returns the provider with that name, or nil.
 func (i *Incident) ProviderByName(name string) *Provider {

@@ -133,8 +133,8 @@ func TestParseReadsEveryKey(t *testing.T) {
 		t.Errorf("channel (-want +got):\n%s", d)
 	}
 	wantTiers := []Tier{
-		{Channels: []Weighted{{"m2.7", PPM}}},
-		{Channels: []Weighted{{"spare", PPM / 2}}, Capability: "light"},
+		{Channels: []Weighted{{Channel: "m2.7", Weight: PPM}}},
+		{Channels: []Weighted{{Channel: "spare", Weight: PPM / 2}}, Capability: "light"},
 		{Rule: "busy, please try later"},
 	}
 	if d := cmp.Diff(wantTiers, inc.Routes[0].Tiers); d != "" {

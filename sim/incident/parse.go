@@ -215,43 +215,7 @@ func (r *reader) route(n ast.Node, path string) (rt Route) {
 	}
 	f.Need("name")
 	f.Name("name", &rt.Name)
-	f.Need("tiers")
-	f.List("tiers", func(n ast.Node, path string) { rt.Tiers = append(rt.Tiers, r.tier(n, path)) })
-	if f.Has("tiers") && len(rt.Tiers) == 0 {
-		r.Fault(n, "%s.tiers: needs at least one tier", path)
-	}
+	rt.Tiers = f.Tiers("tiers")
 	f.Done()
 	return rt
-}
-
-// tier reads the short form, a list of channels, or the full one.
-func (r *reader) tier(n ast.Node, path string) (t Tier) {
-	weighted := func(n ast.Node, path string) { t.Channels = append(t.Channels, r.weighted(n, path)) }
-	if _, short := n.(*ast.SequenceNode); short {
-		r.Sequence(n, path, weighted)
-	} else if f := r.Mapping(n, path); f != nil {
-		f.List("channels", weighted)
-		f.Text("capability", &t.Capability)
-		f.Text("rule", &t.Rule)
-		f.Done()
-	} else {
-		return t
-	}
-	if (len(t.Channels) == 0) == (t.Rule == "") {
-		r.Fault(n, "%s: needs either channels or a rule", path)
-	}
-	return t
-}
-
-func (r *reader) weighted(n ast.Node, path string) Weighted {
-	w := Weighted{Weight: PPM}
-	f := r.Mapping(n, path)
-	if f == nil {
-		return w
-	}
-	f.Need("channel")
-	f.Name("channel", &w.Channel)
-	f.Ratio("weight", &w.Weight, 1, maxRatio)
-	f.Done()
-	return w
 }

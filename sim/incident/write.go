@@ -143,12 +143,12 @@ func (c *Channel) flow() string {
 func (r *Route) flow() string {
 	tiers := make([]string, len(r.Tiers))
 	for i := range r.Tiers {
-		tiers[i] = r.Tiers[i].flow()
+		tiers[i] = tierFlow(&r.Tiers[i])
 	}
 	return "{name: " + name(r.Name) + ", tiers: [" + strings.Join(tiers, ", ") + "]}"
 }
 
-func (t *Tier) flow() string {
+func tierFlow(t *Tier) string {
 	var m flow
 	channels := make([]string, len(t.Channels))
 	for i, c := range t.Channels {

@@ -30,9 +30,7 @@ func (r *reader) check(body ast.Node) {
 		}
 	}
 	f.Each("channels", func(c *strict.Fields) { r.checkGroups(c, groups) })
-	f.Each("routes", func(rt *strict.Fields) {
-		rt.List("tiers", func(n ast.Node, _ string) { r.tierChannels(n, channels) })
-	})
+	f.Each("routes", func(rt *strict.Fields) { r.ReferTiers(rt, "tiers", channels) })
 	m := &r.file.Model
 	m.Normalize()
 	if r.Err() != nil {
@@ -54,20 +52,4 @@ func (r *reader) checkGroups(c *strict.Fields, groups map[string]bool) {
 			r.Fault(g, "%s: a channel draws on at most %d groups", path, maxGroupsOf)
 		}
 	})
-}
-
-func (r *reader) tierChannels(n ast.Node, channels map[string]bool) {
-	quiet := new(strict.Reader)
-	visit := func(n ast.Node, path string) {
-		if _, short := n.(*ast.StringNode); short {
-			r.Known(n, "channel", channels)
-		} else if w := quiet.Mapping(n, path); w != nil {
-			r.Refer(w, "channel", "channel", channels)
-		}
-	}
-	if _, short := n.(*ast.SequenceNode); short {
-		quiet.Sequence(n, "", visit)
-	} else if t := quiet.Mapping(n, ""); t != nil {
-		t.List("channels", visit)
-	}
 }

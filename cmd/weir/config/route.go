@@ -9,10 +9,6 @@ import (
 	"weir/sim/strict"
 )
 
-// maxTiers is how many tiers a route may have: an agent keeps a set of them in
-// 32 bits.
-const maxTiers = 32
-
 func (r *reader) route(n ast.Node, path string) model.RouteConfig {
 	c := model.RouteConfig{DegradeCore: -1, DegradeOther: 30 * model.Second}
 	f := r.Mapping(n, path)
@@ -21,10 +17,8 @@ func (r *reader) route(n ast.Node, path string) model.RouteConfig {
 	}
 	f.Need("name")
 	r.modelName(f, "name", &c.Name)
-	f.Need("tiers")
-	f.List("tiers", func(n ast.Node, path string) { c.Tiers = append(c.Tiers, r.tier(n, path)) })
-	if size := len(c.Tiers); f.Has("tiers") && (size == 0 || size > maxTiers) {
-		r.Fault(f.Key("tiers"), "%s: must have 1 to %d tiers, has %d", f.Sub("tiers"), maxTiers, size)
+	for _, t := range f.Tiers("tiers") {
+		c.Tiers = append(c.Tiers, tier(&t))
 	}
 	if d := f.Child("degrade_after"); d != nil {
 		r.degrade(d, "core", &c.DegradeCore)
@@ -53,46 +47,15 @@ func (r *reader) degrade(f *strict.Fields, key string, dst *model.Nanos) {
 	span(f, key, dst, 0)
 }
 
-// tier reads the short form, a list of channels, or the full one.
-func (r *reader) tier(n ast.Node, path string) (t model.TierConfig) {
-	weighted := func(n ast.Node, path string) { t.Channels = append(t.Channels, r.weighted(n, path)) }
-	if _, short := n.(*ast.SequenceNode); short {
-		r.Sequence(n, path, weighted)
-	} else if f := r.Mapping(n, path); f != nil {
-		f.List("channels", weighted)
-		f.Text("capability", &t.Capability)
-		f.Text("rule", &t.Rule)
-		f.Done()
-	} else {
-		return t
-	}
-	if (len(t.Channels) == 0) == (t.Rule == "") {
-		r.Fault(n, "%s: needs either channels or a rule", path)
-	}
-	return t
-}
-
 // weightUnit is a weight of 1: weights go down to a hundredth.
 const weightUnit = 100
 
-// weighted reads a channel of a tier: its name, or a mapping with a weight.
-func (r *reader) weighted(n ast.Node, path string) model.WeightedChannel {
-	w := model.WeightedChannel{Weight: weightUnit}
-	if _, short := n.(*ast.StringNode); short {
-		w.Channel = r.Name(n, path)
-		return w
+func tier(t *strict.Tier) model.TierConfig {
+	out := model.TierConfig{Capability: t.Capability, Rule: t.Rule}
+	for _, w := range t.Channels {
+		out.Channels = append(out.Channels, model.WeightedChannel{Channel: w.Channel, Weight: uint32(w.Weight / (strict.PPM / weightUnit))})
 	}
-	f := r.Mapping(n, path)
-	if f == nil {
-		return w
-	}
-	f.Need("channel")
-	f.Name("channel", &w.Channel)
-	weight := model.One
-	ratio(f, "weight", &weight, strict.PPM/weightUnit, maxRatio)
-	w.Weight = uint32(weight / (strict.PPM / weightUnit))
-	f.Done()
-	return w
+	return out
 }
 
 func (r *reader) tenant(n ast.Node, path string) model.TenantConfig {
