@@ -164,12 +164,7 @@ func log2(x uint64) int64 {
 func scaleExp(mean, x int64) int64 {
 	y := mulShift(x, log2e) // e^x = 2^y
 	whole, frac := y>>32, y&(one32-1)
-	t := mulShift(frac, ln2)
-	r := int64(one32) // 2^frac by Horner's rule
-	for i := int64(14); i >= 1; i-- {
-		r = one32 + mulShift(t, r)/i
-	}
-	v := mulShift(mean, r)
+	v := mulShift(mean, exp(uint64(mulShift(frac, ln2))))
 	switch {
 	case whole <= -63:
 		return 0
@@ -179,6 +174,31 @@ func scaleExp(mean, x int64) int64 {
 		return 1<<63 - 1
 	}
 	return v << whole
+}
+
+// exp is e^t as Q32 for 0 <= t < ln 2 as Q32: fourteen terms of its series by
+// Horner's rule, one by one, since dividing by a constant is no division.
+func exp(t uint64) int64 {
+	r := horner(t, one32, 14)
+	r = horner(t, r, 13)
+	r = horner(t, r, 12)
+	r = horner(t, r, 11)
+	r = horner(t, r, 10)
+	r = horner(t, r, 9)
+	r = horner(t, r, 8)
+	r = horner(t, r, 7)
+	r = horner(t, r, 6)
+	r = horner(t, r, 5)
+	r = horner(t, r, 4)
+	r = horner(t, r, 3)
+	r = horner(t, r, 2)
+	return int64(horner(t, r, 1))
+}
+
+// horner is 1 + t*r/i for Q32 below 2.
+func horner(t, r, i uint64) uint64 {
+	hi, lo := bits.Mul64(t, r)
+	return one32 + (hi<<32|lo>>32)/i
 }
 
 // sqrt is the integer square root.

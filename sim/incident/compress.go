@@ -69,9 +69,17 @@ func (l *Law) compressDay(scale func(time.Duration) time.Duration) {
 // on the way; what does not fit is the largest int64. den must be positive.
 func Scale(x, num, den int64) int64 {
 	hi, lo := bits.Mul64(uint64(x), uint64(num))
-	if hi >= uint64(den) {
+	if hi == 0 { // as nearly always: then a constant den costs no division
+		return int64(min(lo/uint64(den), math.MaxInt64))
+	}
+	return wide(hi, lo, uint64(den))
+}
+
+// wide is the quotient of a product that has two words.
+func wide(hi, lo, den uint64) int64 {
+	if hi >= den {
 		return math.MaxInt64
 	}
-	q, _ := bits.Div64(hi, lo, uint64(den))
+	q, _ := bits.Div64(hi, lo, den)
 	return int64(min(q, math.MaxInt64))
 }

@@ -103,9 +103,17 @@ func scaleUp(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	lo, carry := bits.Add64(lo, uint64(c-1), 0)
 	hi += carry
-	if hi >= uint64(c) {
+	if hi == 0 { // as nearly always: then a constant c costs no division
+		return int64(min(lo/uint64(c), uint64(Never)))
+	}
+	return wide(hi, lo, uint64(c))
+}
+
+// wide is the quotient of a product that has two words.
+func wide(hi, lo, c uint64) int64 {
+	if hi >= c {
 		return Never
 	}
-	q, _ := bits.Div64(hi, lo, uint64(c))
+	q, _ := bits.Div64(hi, lo, c)
 	return int64(min(q, uint64(Never)))
 }

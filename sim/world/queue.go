@@ -38,6 +38,13 @@ func (q *queue) put(e *event) {
 // pop takes the earliest event; the queue must not be empty.
 func (q *queue) pop() event {
 	if q.filled&1 == 0 {
+		if k := bits.TrailingZeros64(q.filled); len(q.buckets[k]) == 1 {
+			e := q.buckets[k][0]
+			q.buckets[k] = q.buckets[k][:0]
+			q.filled &^= 1 << k
+			q.last = e.at
+			return e
+		}
 		q.spread()
 	}
 	due := q.buckets[0]
