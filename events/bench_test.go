@@ -62,3 +62,26 @@ func perAttempt(b *testing.B, size int) {
 	b.ReportMetric(float64(size)/100, "B/attempt")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/attempt")
 }
+
+// TestCodecAllocates holds writing and reading of a report free of allocation,
+// once there is memory for it and its names are known.
+func TestCodecAllocates(t *testing.T) {
+	a := typical(100)
+	buf := make([]byte, 0, 16<<10)
+	if n := testing.AllocsPerRun(100, func() { events.Encode(buf, a) }); n != 0 {
+		t.Errorf("%v allocations to write a report, want 0", n)
+	}
+	data := events.Encode(nil, a)
+	if most := 48 * len(a.Attempts); len(data) > most {
+		t.Errorf("%d bytes for %d attempts, want at most %d", len(data), len(a.Attempts), most)
+	}
+	d := events.NewDecoder()
+	read := func() {
+		if _, err := d.Decode(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := testing.AllocsPerRun(100, read); n != 0 {
+		t.Errorf("%v allocations to read a report, want 0", n)
+	}
+}

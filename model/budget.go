@@ -33,6 +33,7 @@ type pool struct {
 	// queuedForPass is whether it is in the fleet's line; not state.
 	queuedForPass bool
 	mark          dirtyMark // not state
+	scratch       []int     // of the pass; not state
 }
 
 // poolGrant is one agent's part.

@@ -205,14 +205,16 @@ func (p *pool) rounds(order []int, requests, tokens int64) int64 {
 	return largest(hi, fits)
 }
 
-// order returns the indexes of the grants that lack, least recently served first.
+// order returns the indexes of the grants that lack, least recently served
+// first; they are good until the next call.
 func (p *pool) order() []int {
-	var order []int
+	order := p.scratch[:0]
 	for i := range p.grants {
 		if p.lacks(&p.grants[i]) {
 			order = append(order, i)
 		}
 	}
+	p.scratch = order
 	sortBy(order, func(a, b int) bool {
 		if p.grants[a].turn != p.grants[b].turn {
 			return p.grants[a].turn < p.grants[b].turn
@@ -236,7 +238,7 @@ func (p *pool) first() *poolGrant {
 // takeBack asks agents for what they hold beyond what goes round: the idle for
 // all, those who wait for what is well above the others'.
 func (p *pool) takeBack(rev uint64, changed func(string)) {
-	var waiting []int
+	waiting := p.scratch[:0]
 	requests, tokens := max(p.requests.Level, 0), max(p.tokens.Level, 0)
 	for i := range p.grants {
 		if g := &p.grants[i]; g.away == 0 && g.waitingRequests > 0 {
@@ -245,6 +247,7 @@ func (p *pool) takeBack(rev uint64, changed func(string)) {
 			tokens += max(g.tokens-g.usedTokens, 0)
 		}
 	}
+	p.scratch = waiting
 	each := p.even(waiting, requests, tokens)
 	for i := range p.grants {
 		g := &p.grants[i]

@@ -58,6 +58,9 @@ type channel struct {
 	// What follows is not state. claimed and granted are sums over the leases
 	// of agents that are present, of claims and slots; gone counts the others.
 	claimed, granted, gone int64
+	// pools are what it draws on, as of the fleet's poolRound poolsFrom-1.
+	pools     []*pool
+	poolsFrom uint64
 	// Scratch of the pass, and whether it is in the fleet's line.
 	mark          dirtyMark
 	rows          []passRow // of all leases, or empty

@@ -424,7 +424,11 @@ func (f *Fleet) DirtyParts() iter.Seq2[string, []byte] {
 }
 
 // Clean forgets what changed: it was stored.
-func (f *Fleet) Clean() { f.dirty = dirtySet{round: f.dirty.round + 1} }
+func (f *Fleet) Clean() {
+	d := &f.dirty
+	clear(d.keys)
+	*d = dirtySet{keys: d.keys, round: d.round + 1}
+}
 
 // dirtySet is which parts changed since the last Clean. What has a mark of its
 // own is put in once: it remembers the round in which it was.
@@ -435,8 +439,12 @@ type dirtySet struct {
 	round uint64 // counts Clean
 }
 
-// dirtyMark is one more than the round in which its owner was last put in.
-type dirtyMark uint64
+// dirtyMark is what a part's owner remembers: one more than the round in which
+// it was last put in, and its key.
+type dirtyMark struct {
+	round uint64
+	key   string
+}
 
 func (d *dirtySet) mark(key string) {
 	if d.keys == nil {
@@ -447,10 +455,13 @@ func (d *dirtySet) mark(key string) {
 
 // once marks the part of that kind and name, whose mark is m.
 func (d *dirtySet) once(m *dirtyMark, kind, name string) {
-	if now := dirtyMark(d.round + 1); *m != now {
-		*m = now
-		d.mark(kind + name)
+	if m.round == d.round+1 {
+		return
 	}
+	if m.round = d.round + 1; m.key == "" {
+		m.key = kind + name
+	}
+	d.mark(m.key)
 }
 
 func (d *dirtySet) gone(key string)    { d.mark(key) }
@@ -533,6 +544,7 @@ func (f *Fleet) restore(key string, value []byte) error {
 	case "pool":
 		p := &pool{name: name}
 		f.pools = append(f.pools, p)
+		f.poolRound++
 		return read(key, value, func(c *coder) { c.pool(p) })
 	}
 	return fmt.Errorf("part %q is of an unknown kind: %w", key, ErrState)

@@ -40,6 +40,8 @@ type Fleet struct {
 	// pending are the channels whose wants is set, waiting the pools.
 	pending []*channel
 	waiting []*pool
+	// poolRound counts the changes of pools and of who draws on them.
+	poolRound uint64
 	// batch are the channels of the report being folded.
 	batch []*channel
 	// dirty are the parts that changed since Clean.
@@ -209,6 +211,7 @@ func (f *Fleet) setPools() {
 		}
 	}
 	f.pools = pools
+	f.poolRound++
 }
 
 func compare(a, b string) int {

@@ -65,13 +65,16 @@ func (f *Fleet) eachPool(c *channel, do func(*pool)) {
 	if len(f.pools) == 0 {
 		return
 	}
-	if p := f.pool(PoolOfChannel(c.name)); p != nil {
-		do(p)
-	}
-	for _, g := range c.cfg.Groups {
-		if p := f.pool(PoolOfGroup(g)); p != nil {
-			do(p)
+	if now := f.poolRound + 1; c.poolsFrom != now {
+		c.poolsFrom, c.pools = now, c.pools[:0]
+		for _, name := range c.drawn() {
+			if p := f.pool(name); p != nil {
+				c.pools = append(c.pools, p)
+			}
 		}
+	}
+	for _, p := range c.pools {
+		do(p)
 	}
 }
 
@@ -110,6 +113,7 @@ func (f *Fleet) watch(name string) *pool {
 	p := &pool{name: name, at: f.now}
 	i, _ := slices.BinarySearchFunc(f.pools, name, func(p *pool, n string) int { return compare(p.name, n) })
 	f.pools = slices.Insert(f.pools, i, p)
+	f.poolRound++
 	f.wantPool(p)
 	return p
 }
