@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,6 +38,8 @@ type NATSOptions struct {
 	// Allowed may connect, and nobody else; see Allow. Nil means everybody,
 	// and then only a loopback address is listened on.
 	Allowed []credential.Credential
+	// TLS is what the server shows to other processes; nil means plain text.
+	TLS *tls.Config
 	// SyncAlways puts every message on disk before it is acknowledged. Without
 	// it the disk has everything after a second, which a crash of the process
 	// does not notice and a power cut does.
@@ -56,6 +59,8 @@ const (
 	// natsStart is how long recovery of the streams may take: about a second
 	// per million messages.
 	natsStart = 2 * time.Minute
+	// natsHandshake is how long a TLS handshake may take.
+	natsHandshake = 5 * time.Second
 )
 
 // NATS is a NATS server with JetStream in this process. Close frees it.
@@ -185,6 +190,9 @@ func (o *NATSOptions) server() (*server.Options, error) {
 	if s.Host = host; o.Allowed == nil && !loopback(host) {
 		return nil, fmt.Errorf("nats listen address %q is not loopback: say who may connect, or anybody can write into the log", o.Listen)
 	}
+	if o.TLS != nil {
+		s.TLSConfig, s.TLSTimeout = o.TLS, natsHandshake.Seconds()
+	}
 	if s.Port == 0 {
 		s.Port = server.RANDOM_PORT
 		return s, nil
@@ -265,10 +273,14 @@ func (n *NATS) Address() string {
 // URL returns what nats.Connect takes from other processes; empty when the
 // server does not listen.
 func (n *NATS) URL() string {
-	if a := n.Address(); a != "" {
+	switch a := n.Address(); {
+	case a == "":
+		return ""
+	case n.options.TLSConfig != nil:
+		return "tls://" + a
+	default:
 		return "nats://" + a
 	}
-	return ""
 }
 
 // Connect returns a connection from this process, as natslog.Connect does.

@@ -83,6 +83,7 @@ type agentProcess struct {
 	file    *config.File
 	closers closers
 	http    net.Listener
+	scheme  string
 	nc      *nats.Conn
 	client  *agent.Client
 	proxy   *proxy.Proxy
@@ -97,7 +98,7 @@ const drain = 10 * time.Second
 
 func (p *agentProcess) start(id string) error {
 	var err error
-	if p.http, err = listen(p.file.Agent.Listen); err != nil {
+	if p.http, p.scheme, err = listenTLS(p.file.Agent.Listen, p.file.Agent.TLS); err != nil {
 		return err
 	}
 	p.closers.add(func() error { _ = p.http.Close(); return nil }) // closed by its server, if that came to be
@@ -154,7 +155,7 @@ func (p *agentProcess) join(id string, set *metrics.Set) error {
 	if err != nil {
 		return badInput(err)
 	}
-	p.log.Info("agent runs", slog.String("agent", id), slog.String("fleet", fleet), slog.String("http", "http://"+p.http.Addr().String()+"/v1"),
+	p.log.Info("agent runs", slog.String("agent", id), slog.String("fleet", fleet), slog.String("http", p.scheme+p.http.Addr().String()+"/v1"),
 		slog.String("nats", servers(p.file.NATS.Address())), slog.String("version", version()))
 	return nil
 }
@@ -240,21 +241,21 @@ type fileState struct {
 	size int64
 }
 
-func (k *keyFile) state() (s fileState) {
-	if info, err := os.Stat(k.path); err == nil {
+func stateOf(path string) (s fileState) {
+	if info, err := os.Stat(path); err == nil {
 		s = fileState{info.ModTime(), info.Size()}
 	}
 	return s
 }
 
-func (k *keyFile) changed() bool { return k.path != "" && k.state() != k.seen }
+func (k *keyFile) changed() bool { return k.path != "" && stateOf(k.path) != k.seen }
 
 // read returns the keys; nil, which lets everybody in, only without a file.
 func (k *keyFile) read() (proxy.Keys, error) {
 	if k.path == "" {
 		return nil, nil
 	}
-	k.seen = k.state()
+	k.seen = stateOf(k.path)
 	return read(k.path, config.ParseKeys)
 }
 

@@ -34,6 +34,12 @@ func busOptions(n *config.NATS, name, agent, credential string, log *slog.Logger
 			nats.ReconnectHandler(func(*nats.Conn) { trouble.over("connected to nats again") }),
 		},
 	}
+	if n.TLS.CAFile != "" {
+		if _, err := os.Stat(n.TLS.CAFile); err != nil {
+			return o, badInput(fmt.Errorf("nats.tls.ca_file: %w", err))
+		}
+		o.Extra = append(o.Extra, nats.RootCAs(n.TLS.CAFile))
+	}
 	switch {
 	case credential != "":
 		key, err := nats.NkeyOptionFromSeed(credential)

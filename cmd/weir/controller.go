@@ -87,6 +87,7 @@ type controllerProcess struct {
 	loop    *controller.Loop
 	metrics *metrics.Set
 	http    net.Listener
+	scheme  string
 	// turned is set once the loop runs on a state that was read.
 	turned atomic.Bool
 }
@@ -95,7 +96,7 @@ type controllerProcess struct {
 // soonest.
 func (p *controllerProcess) start(id string) error {
 	var err error
-	if p.http, err = listen(p.file.Controller.Listen); err != nil {
+	if p.http, p.scheme, err = listenTLS(p.file.Controller.Listen, p.file.Controller.TLS); err != nil {
 		return err
 	}
 	p.closers.add(func() error { _ = p.http.Close(); return nil }) // closed by its server, if that came to be
@@ -153,8 +154,12 @@ func (p *controllerProcess) connect(id string) (*nats.Conn, error) {
 	if err != nil {
 		return nil, badInput(err)
 	}
+	shown, err := certificateOf(n.TLS)
+	if err != nil {
+		return nil, err
+	}
 	p.bus, err = controller.StartNATS(controller.NATSOptions{
-		Store: n.Store, Listen: n.Listen, Fleet: p.file.Model.Fleet, Allowed: allowed, SyncAlways: n.SyncAlways, Logger: p.log,
+		Store: n.Store, Listen: n.Listen, TLS: shown, Fleet: p.file.Model.Fleet, Allowed: allowed, SyncAlways: n.SyncAlways, Logger: p.log,
 	})
 	if err != nil {
 		return nil, badInput(err)
@@ -225,6 +230,6 @@ func (p *controllerProcess) announce(ctx context.Context) {
 		}
 	}
 	p.turned.Store(true)
-	p.log.Info("controller runs", slog.String("fleet", p.file.Model.Fleet), slog.String("http", "http://"+p.http.Addr().String()),
+	p.log.Info("controller runs", slog.String("fleet", p.file.Model.Fleet), slog.String("http", p.scheme+p.http.Addr().String()),
 		slog.String("nats", p.where()), slog.String("store", p.file.Controller.Store), slog.String("version", version()))
 }

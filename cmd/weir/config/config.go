@@ -45,12 +45,28 @@ type NATS struct {
 	// TokenEnv names the environment variable with the token that a server of
 	// your own wants; empty for none. CredsFile is its credentials file.
 	TokenEnv, CredsFile string
+	// TLS is what the embedded server shows, and whom clients trust.
+	TLS TLS
 }
+
+// TLS is a certificate and whom to trust; empty means none and the system's.
+type TLS struct {
+	// CertFile and KeyFile are PEM files, read again when they change.
+	CertFile, KeyFile string
+	// CAFile holds the authorities that a client of the fleet's NATS trusts.
+	CAFile string
+}
+
+// Serves reports whether there is a certificate to show.
+func (t *TLS) Serves() bool { return t.CertFile != "" }
 
 // Address returns what clients connect to.
 func (n *NATS) Address() string {
 	if n.URL != "" {
 		return n.URL
+	}
+	if n.TLS.Serves() {
+		return "tls://" + n.Listen
 	}
 	return "nats://" + n.Listen
 }
@@ -68,6 +84,7 @@ type Controller struct {
 	// Hosts are names under which the HTTP server is reached, beside
 	// localhost and addresses.
 	Hosts []string
+	TLS   TLS
 }
 
 // Agent is a sidecar's process.
@@ -83,6 +100,7 @@ type Agent struct {
 	// Cache bound the answers that are kept.
 	Task               agent.TaskConfig
 	Idempotency, Cache agent.KeepConfig
+	TLS                TLS
 }
 
 // newFile returns what a file says that says nothing.

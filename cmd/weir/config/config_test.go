@@ -91,7 +91,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 			},
 			Timeouts: model.TimeoutConfig{Connect: 3 * model.Second, FirstToken: 20 * model.Second, Total: 90 * model.Second},
 		},
-		NATS:       config.NATS{Embedded: true, Listen: "127.0.0.1:4222", Store: "./weir-data/nats", Credentials: "./weir-data/credentials"},
+		NATS:       config.NATS{Embedded: true, Listen: "127.0.0.1:4222", Store: "./weir-data/nats", Credentials: "./weir-data/credentials", TLS: config.TLS{CertFile: "c.pem", KeyFile: "k.pem", CAFile: "ca.pem"}},
 		Controller: config.Controller{Listen: "127.0.0.1:8080", Store: "./weir-data/state", TokenEnv: "WEIR_TOKEN", TokenFile: "./weir-data/credentials/token", Keep: 500_000, Hosts: []string{"weir.example"}},
 		Agent: config.Agent{
 			Listen: "127.0.0.1:8787", Queue: 1000, ClientKeys: "./clients.yaml",

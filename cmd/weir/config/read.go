@@ -98,6 +98,7 @@ func (r *reader) nats(f *strict.Fields) {
 	f.Text("credential_file", &n.CredentialFile)
 	r.variable(f, "token_env", &n.TokenEnv)
 	f.Text("creds_file", &n.CredsFile)
+	tlsOf(f, &n.TLS, true)
 	shown := ""
 	for _, key := range []string{"credential_file", "token_env", "creds_file"} {
 		switch {
@@ -126,6 +127,7 @@ func (r *reader) controller(f *strict.Fields) {
 	r.secret(f, "token_env or token_file", "token")
 	r.variable(f, "token_env", &c.TokenEnv)
 	f.Text("token_file", &c.TokenFile)
+	tlsOf(f, &c.TLS, false)
 	count(f, "keep", &c.Keep, minKeep, maxLimit)
 	f.List("hosts", func(n ast.Node, path string) { c.Hosts = append(c.Hosts, strings.ToLower(r.Text(n, path))) })
 	f.Done()
@@ -136,6 +138,7 @@ func (r *reader) agent(f *strict.Fields) {
 	r.address(f, "listen", &a.Listen)
 	count(f, "queue", &a.Queue, 1, 1_000_000)
 	f.Text("client_keys", &a.ClientKeys)
+	tlsOf(f, &a.TLS, false)
 	if c := f.Child("task"); c != nil {
 		count(c, "retries", &a.Task.Retries, 0, 1000)
 		if c.Has("retries") && a.Task.Retries == 0 {
@@ -161,6 +164,26 @@ func keep(f *strict.Fields, key string, dst *agent.KeepConfig) {
 	}
 	c.Span("for", &dst.For, time.Second)
 	c.Done()
+}
+
+// tlsOf reads a certificate's files, and for a client's sake whom to trust.
+func tlsOf(of *strict.Fields, t *TLS, trust bool) {
+	f := of.Child("tls")
+	if f == nil {
+		return
+	}
+	f.Text("cert_file", &t.CertFile)
+	f.Text("key_file", &t.KeyFile)
+	if trust {
+		f.Text("ca_file", &t.CAFile)
+	}
+	switch {
+	case t.CertFile != "" && t.KeyFile == "":
+		f.Need("key_file")
+	case t.CertFile == "" && t.KeyFile != "":
+		f.Need("cert_file")
+	}
+	f.Done()
 }
 
 // address reads host:port.
