@@ -77,7 +77,7 @@ func (x *exchange) attempt(p *Permit) *attempt {
 		a.outcome = model.Outcome{Unsent: true}
 		return a
 	}
-	if field := x.body.Has(target.Refuse); field != "" {
+	if field := x.body.Has(target.Refuse); field != "" && !x.observed() {
 		x.fault = mistake(http.StatusBadRequest, "unsupported_field", fmt.Sprintf("channel %s does not take %q", p.Channel, field))
 		x.fault.Channel = p.Channel
 		a.outcome = model.Outcome{Unsent: true}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"weir/model"
@@ -94,10 +95,10 @@ func (x *exchange) shared() (s *shelf, key shelfKey, asks shelfPrint) {
 	h := x.req.Header
 	name := h.Get(headerIdempotency)
 	switch {
-	case x.req.Method != http.MethodPost:
+	case x.req.Method != http.MethodPost, name == "" && !t.cache.enabled(), x.observed():
 	case name != "" && t.replays.enabled():
 		return t.replays, sha256.Sum256(fmt.Appendf(nil, "%q %q %q", x.owner(), x.req.URL.Path, name)), x.asks()
-	case name != "" || !t.cache.enabled() || x.kept || !x.cacheable():
+	case name != "" || x.kept || !x.cacheable():
 	default:
 		asks = x.asks()
 		return t.cache, sha256.Sum256(append([]byte(x.owner()), asks[:]...)), asks
@@ -124,11 +125,8 @@ func (x *exchange) asks() (p shelfPrint) {
 // cacheable reports whether the client lets the cache answer.
 func (x *exchange) cacheable() bool {
 	h := x.req.Header
-	switch h.Get("Cache-Control") {
-	case "no-store", "no-cache":
-		return false
-	}
-	return h.Get(headerCache) != "off"
+	control := h.Get("Cache-Control")
+	return !strings.Contains(control, "no-store") && !strings.Contains(control, "no-cache") && h.Get(headerCache) != "off"
 }
 
 // follow answers from a kept answer, or from a call on its way, or makes the

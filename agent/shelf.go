@@ -64,6 +64,9 @@ func (s *shelf) enabled() bool { return s.cfg.Bytes > 0 }
 func (s *shelf) enter(key shelfKey, asks shelfPrint, now time.Time) (r *bookReader, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for front := s.order.Front(); front != nil && !now.Before(front.Value.(*book).expires); front = s.order.Front() {
+		s.remove(front.Value.(*book))
+	}
 	b := s.books[key]
 	if b != nil && b.at != nil && !now.Before(b.expires) {
 		s.remove(b)

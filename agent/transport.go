@@ -111,7 +111,7 @@ func (x *exchange) run() (*http.Response, error) {
 func (x *exchange) budgeted() *dialect.Fault {
 	wait := time.Until(x.taskEnds.Add(x.transport.tasks.cfg.Total)) // until the name stands for another
 	switch {
-	case x.task == nil:
+	case x.task == nil, x.observed():
 	case !time.Now().Before(x.taskEnds):
 		return &dialect.Fault{Class: model.ClassCanceled, Code: "task_time_exceeded", Message: "the time of the task is over", Wait: wait}
 	case !x.task.take():
@@ -120,11 +120,17 @@ func (x *exchange) budgeted() *dialect.Fault {
 	return nil
 }
 
+// observed reports whether nothing binds here: then a request passes as if
+// there were no task, no kept answer and no rule on its members.
+func (x *exchange) observed() bool { return x.transport.client.Mode() == model.ModeObserve }
+
 // final says why an attempt must be the request's last whatever the gate would
 // allow, empty if it need not.
 func (x *exchange) final(last *attempt) string {
 	c := last.outcome.Class
-	x.task.ended(c)
+	if !last.outcome.Unsent {
+		x.task.ended(c)
+	}
 	switch {
 	case last.outcome.Unsent || c == model.ClassOK || c == model.ClassInvalid || c == model.ClassCanceled:
 	case c == model.ClassTransport && last.reached && x.dialect.Kept() && x.req.Method != http.MethodGet:
@@ -149,7 +155,9 @@ func (x *exchange) failed(err error, last *attempt) (*http.Response, error) {
 			Channel: refusal.Channel, Wait: known(refusal.Wait), Position: refusal.Position,
 		}
 		if ahead, ok := x.transport.client.Forecast(x.request.Route, x.request.Priority); ok && f.Wait >= 0 {
-			f.Most = max(ahead.Most, f.Wait)
+			if ahead.Most >= 0 {
+				f.Most = max(ahead.Most, f.Wait)
+			}
 			if f.Position == 0 {
 				f.Position = ahead.Position
 			}

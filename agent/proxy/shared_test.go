@@ -64,15 +64,36 @@ func TestIdempotencyKey(t *testing.T) {
 	t.Run("failed", func(t *testing.T) {
 		w := newWorld(t, func(n int, w http.ResponseWriter, r *http.Request) {
 			if n == 1 {
-				say(w, 401, `{"error":{"code":"invalid_api_key"}}`)
+				say(w, 400, `{"error":{"code":"context_length_exceeded"}}`)
 				return
 			}
 			answers(n, w, r)
-		}, func(c *agent.Config) { c.Mode = model.ModeObserve })
+		})
 		first := w.post("/v1/chat/completions", plainBody, "Idempotency-Key", "k")
 		again := w.post("/v1/chat/completions", plainBody, "Idempotency-Key", "k")
-		if first.status != 401 || again.status != 200 {
+		if first.status != 400 || again.status != 200 {
 			t.Errorf("status %d, then %d: a failure was kept", first.status, again.status)
+		}
+	})
+
+	t.Run("observed", func(t *testing.T) {
+		w := newWorld(t, answers, func(c *agent.Config) { c.Mode = model.ModeObserve })
+		for range 2 {
+			w.post("/v1/chat/completions", plainBody, "Idempotency-Key", "k", "X-Weir-Task", "t")
+		}
+		if n := len(w.got()); n != 2 {
+			t.Errorf("%d of 2 calls were made", n)
+		}
+	})
+
+	t.Run("expired", func(t *testing.T) {
+		w := newWorld(t, answers, func(c *agent.Config) { c.Idempotency.For = 50 * time.Millisecond })
+		for range 2 {
+			w.post("/v1/chat/completions", plainBody, "Idempotency-Key", "k")
+			time.Sleep(60 * time.Millisecond)
+		}
+		if n := len(w.got()); n != 2 {
+			t.Errorf("%d of 2 calls were made", n)
 		}
 	})
 
