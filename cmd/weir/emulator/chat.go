@@ -62,13 +62,33 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	if c == nil {
 		return
 	}
-	reply := s.newReply(&req, &spec)
+	s.reply(w, r, c, &req, s.newReply(&req, &spec))
+}
+
+// shaped is an answer in the shape of an API.
+type shaped interface {
+	// whole is the answer in one piece; open, part and end are the events of
+	// its stream, part for the tokens from..to.
+	whole() any
+	open() []any
+	part(from, to int64) any
+	end() []any
+	// mark is what stands after the last event, size the tokens of it all.
+	mark() string
+	size() int64
+}
+
+// named is an event that is sent with its name.
+type named interface{ event() string }
+
+// reply sends an answer as the client asked for it.
+func (s *Server) reply(w http.ResponseWriter, r *http.Request, c *call, req *chatRequest, a shaped) {
 	if req.Stream {
-		s.stream(w, r, c, reply)
+		s.stream(w, r, c, a)
 		return
 	}
 	if s.wait(w, r, c, provider.Done) {
-		writeJSON(w, http.StatusOK, reply.whole())
+		writeJSON(w, http.StatusOK, a.whole())
 	}
 }
 
@@ -127,15 +147,22 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request, c *call, kind prov
 }
 
 // stream sends the answer as server-sent events while the model produces it.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *call, a *reply) {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *call, a shaped) {
 	if !s.wait(w, r, c, provider.First) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache")
 	out := http.NewResponseController(w)
-	send := func(v any) bool { return sendEvent(w, v) == nil && out.Flush() == nil }
-	if !send(a.role()) {
+	send := func(all ...any) bool {
+		for _, v := range all {
+			if sendEvent(w, v) != nil || out.Flush() != nil {
+				return false
+			}
+		}
+		return true
+	}
+	if !send(a.open()...) {
 		s.giveUp(c)
 		return
 	}
@@ -156,11 +183,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *call, a *repl
 			if !ok {
 				return // cut off in the middle, as real ones do
 			}
-			if a.spec.Output > sent && !send(a.part(sent, a.spec.Output)) {
+			if a.size() > sent && !send(a.part(sent, a.size())) {
 				return
 			}
-			if send(a.finish()) && (!a.includeUsage || send(a.usage())) {
-				_, _ = w.Write([]byte("data: [DONE]\n\n")) // a client that is gone needs no end
+			if send(a.end()...) {
+				_, _ = w.Write([]byte(a.mark())) // a client that is gone needs no end
 			}
 			return
 		case <-r.Context().Done():
@@ -175,7 +202,11 @@ func sendEvent(w http.ResponseWriter, v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(append([]byte("data: "), data...), "\n\n"...))
+	head := "data: "
+	if n, ok := v.(named); ok {
+		head = "event: " + n.event() + "\ndata: "
+	}
+	_, err = w.Write(append(append([]byte(head), data...), "\n\n"...))
 	return err
 }
 
@@ -196,7 +227,7 @@ func (s *Server) newReply(req *chatRequest, spec *provider.Call) *reply {
 	return a
 }
 
-func (a *reply) whole() completion {
+func (a *reply) whole() any {
 	c := a.head
 	c.Object = "chat.completion"
 	text := filler(0, a.spec.Output)
@@ -204,6 +235,19 @@ func (a *reply) whole() completion {
 	c.Usage = usageOf(a.spec)
 	return c
 }
+
+func (a *reply) open() []any { return []any{a.role()} }
+
+func (a *reply) end() []any {
+	if a.includeUsage {
+		return []any{a.finish(), a.usage()}
+	}
+	return []any{a.finish()}
+}
+
+func (a *reply) mark() string { return "data: [DONE]\n\n" }
+
+func (a *reply) size() int64 { return a.spec.Output }
 
 // reason is "length" when max_tokens cut the answer.
 func (a *reply) reason() *string {
@@ -227,7 +271,7 @@ func (a *reply) role() completion {
 	return a.chunk(choice{Delta: &content{"assistant", &empty}})
 }
 
-func (a *reply) part(from, to int64) completion {
+func (a *reply) part(from, to int64) any {
 	text := filler(from, to)
 	return a.chunk(choice{Delta: &content{Content: &text}})
 }

@@ -2,8 +2,8 @@
 // OpenAI-compatible HTTP server: the same hidden limits, queue, slowdown,
 // refusals and script as in the simulator, played on the wall clock.
 //
-// It answers POST /v1/chat/completions (whole and streamed), POST
-// /v1/embeddings and GET /v1/models. The answer is filler text of the right
+// It answers POST /v1/chat/completions and POST /v1/messages (whole and
+// streamed), POST /v1/embeddings and GET /v1/models. The answer is filler text of the right
 // length at the right time; prompts are measured and forgotten. A client that
 // disconnects has given up, which the model hears at once.
 //

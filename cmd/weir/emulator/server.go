@@ -86,6 +86,7 @@ func New(c Config) (*Server, error) {
 
 func (s *Server) routes() {
 	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
+	s.mux.HandleFunc("POST /v1/messages", s.messages)
 	s.mux.HandleFunc("POST /v1/embeddings", s.embeddings)
 	s.mux.HandleFunc("GET /v1/models", s.listModels)
 	s.mux.HandleFunc("GET /emulator/books", s.showBooks)
