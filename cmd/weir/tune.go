@@ -7,14 +7,18 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"weir/cmd/weir/config"
+	"weir/cmd/weir/tunereport"
 	"weir/model"
 	"weir/sim/incident"
 	"weir/sim/tune"
@@ -90,6 +94,13 @@ func (c *simTuneCommand) Run(e *env) error {
 func (c *simTuneCommand) finish(e *env, g *ground, r *tune.Result) error {
 	if c.Output != "" {
 		if err := writeWhole(c.Output, c.paramsFile(g, r)); err != nil {
+			return err
+		}
+	}
+	if c.Report != "" {
+		study := tunereport.StudyOf(r, c.Seeds)
+		study.Command, study.Version = c.line(), version()
+		if err := writeWhole(c.Report, func(w io.Writer) error { return tunereport.WriteHTML(w, study) }); err != nil {
 			return err
 		}
 	}
@@ -238,6 +249,35 @@ func hashIncident(inc *incident.Incident) (string, error) {
 	}
 	sum := sha256.Sum256(text.Bytes())
 	return hex.EncodeToString(sum[:8]), nil
+}
+
+// line is the command line as it could be typed again, without what does not
+// decide the study.
+func (c *simTuneCommand) line() string {
+	words := []string{"weir sim tune", "--trials", fmt.Sprint(c.Trials), "--seeds", fmt.Sprint(c.Seeds), "--seed", fmt.Sprint(c.Seed)}
+	add := func(flag, value string) {
+		if value != "" {
+			words = append(words, flag, value)
+		}
+	}
+	add("--incidents", strings.Join(c.Incidents, ","))
+	add("--params", c.Params)
+	add("--only", strings.Join(c.Only, ","))
+	var weights []string
+	for _, name := range slices.Sorted(maps.Keys(c.Weights)) {
+		weights = append(weights, fmt.Sprintf("%s=%v", name, c.Weights[name]))
+	}
+	add("--weights", strings.Join(weights, ","))
+	if c.Cold {
+		words = append(words, "--cold")
+	}
+	if c.Compress > 0 {
+		add("--compress", c.Compress.String())
+	}
+	if c.BooksFrom > 0 {
+		add("--books-from", c.BooksFrom.String())
+	}
+	return strings.Join(words, " ")
 }
 
 // workers is how many runs go on at the same time.

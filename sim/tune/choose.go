@@ -8,10 +8,10 @@ import (
 
 // What the selection looks at.
 const (
-	finalists = 5 // of the search
-	tries     = 4 // to leave a change out
-	flattest  = 2 // of what is left, looked at nearby
-	nearby    = 4 // neighbours of each
+	finalists = 5  // of the search
+	tries     = 10 // to leave changes out
+	flattest  = 2  // of what is left, looked at nearby
+	nearby    = 4  // neighbours of each
 	// selectionSets is about how many parameter sets that makes.
 	selectionSets = 1 + finalists + tries + flattest*nearby
 )
@@ -81,35 +81,37 @@ func (s *study) take(trials []*Trial) error {
 }
 
 // simplify puts changed parameters back to what is in force as long as that
-// costs nothing: first the half that moved least, then smaller parts.
+// costs nothing: those that seem to do least first, many together and then
+// fewer.
 func (s *study) simplify(t *Trial) (*Trial, error) {
 	const free = step / 2
-	part := len(s.space.changed(t.Values, s.base.Values)) / 2
+	least := t.Selected
+	axes := s.space.changed(t.Values, s.base.Values)
+	effect := s.effects()
+	slices.SortStableFunc(axes, func(a, b int) int { return cmp.Compare(effect[a], effect[b]) })
+	part, from := (len(axes)+1)/2, 0
 	for range tries {
-		axes := s.space.changed(t.Values, s.base.Values)
-		part = min(part, len(axes)-1)
-		if part < 1 {
+		if from >= len(axes) {
+			part, from = (part+1)/2, 0
+		}
+		to := min(from+part, len(axes))
+		if to-from == len(axes) { // that is what is in force
 			break
 		}
-		way := func(i int) float64 {
-			p := &s.space.specs[i]
-			return math.Abs(unit(p, t.Values[i]) - unit(p, s.base.Values[i]))
-		}
-		slices.SortStableFunc(axes, func(a, b int) int { return cmp.Compare(way(a), way(b)) })
-		x := slices.Clone(t.Values)
-		for _, i := range axes[:part] {
+		x := slices.Clone(point(t.Values))
+		for _, i := range axes[from:to] {
 			x[i] = s.base.Values[i]
 		}
 		less := s.trial("simpler", x)
 		if err := s.take([]*Trial{less}); err != nil {
 			return nil, err
 		}
-		if less.Selected > t.Selected+free {
-			part /= 2
+		if less.Selected > least+free {
+			from = to
 			continue
 		}
 		s.others = append(s.others, less)
-		t = less
+		t, axes = less, slices.Concat(axes[:from], axes[to:])
 	}
 	return t, nil
 }

@@ -72,7 +72,7 @@ func (s *study) importance() []Importance {
 		}
 		at := make([]float64, len(trials))
 		for k, t := range trials {
-			at[k] = unit(p, t.Values[i])
+			at[k] = Unit(p, t.Values[i])
 		}
 		all[i].Share = omega(scores, apart(trials, at))
 	}

