@@ -75,30 +75,15 @@ func (f *Fleet) rateLimited(c *channel, a *Attempt, sent Nanos, probe bool, fx *
 	if probe {
 		f.freeProbe(c)
 	}
-	dim, why := f.attribute(c, a)
+	dim, why := f.attribute(c, a, sent)
 	switch dim {
-	case DimRequests, DimTokens:
+	case DimRequests, DimTokens, DimNone:
 		f.refuseBudget(c, a, dim, sent, why, fx)
 	case DimDay, DimCredits:
 		f.quotaExhausted(c, a, false, fx)
-	case DimConcurrency, DimNone:
+	case DimConcurrency:
 		f.refuseWindow(c, a, sent, fx)
 	}
-}
-
-// attribute says which limit a refusal met, and how sure that is.
-func (f *Fleet) attribute(c *channel, a *Attempt) (Dimension, string) {
-	for i := range a.Hints {
-		if a.Hints[i].Remaining == 0 {
-			return a.Hints[i].Dimension, "said"
-		}
-	}
-	rate := a.RetryAfter > 0
-	f.eachPool(c, func(p *pool) { rate = rate || p.limited() })
-	if rate {
-		return DimRequests, "guessed"
-	}
-	return DimConcurrency, "guessed"
 }
 
 // concerns reports whether what the provider said of a on c holds for other too.
@@ -115,6 +100,13 @@ func sharesGroup(a, b *ChannelConfig) bool {
 func (f *Fleet) overloaded(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
 	if vague(a) && !probe && c.breaker.noise(f.par(), f.now, sent) {
 		return // a few tenths of a percent fail on good days
+	}
+	if dim, why := f.attribute(c, a, sent); dim != DimConcurrency && dim != DimDay && dim != DimCredits {
+		if probe {
+			f.freeProbe(c)
+		}
+		f.refuseBudget(c, a, dim, sent, why, fx)
+		return
 	}
 	if before, after, changed := c.weight.overloaded(f.par(), f.now, min(a.Epoch, c.window.Epoch)); changed {
 		f.decide(fx, Decision{Channel: c.name, Rule: RuleWeight, Before: int64(before), After: int64(after), Reason: fmt.Sprintf("overloaded under epoch %d", a.Epoch)})

@@ -17,6 +17,7 @@ type pool struct {
 	at       Nanos
 	grants   []poolGrant // sorted by agent
 	hold     poolHold
+	suspect  suspect
 	// told is which limits agents were told that there are.
 	told struct{ requests, tokens bool }
 	// turn numbers the grants: who was served least recently goes first.
@@ -172,8 +173,7 @@ func (p *pool) report(agent string, r *PoolReport, now Nanos, seq uint64, return
 	}
 	g.away = 0
 	if known {
-		p.requests.Started += bounded(r.UsedRequests) - g.usedRequests
-		p.tokens.Started += bounded(int64(r.UsedTokens)) - g.usedTokens
+		p.started(bounded(r.UsedRequests)-g.usedRequests, bounded(int64(r.UsedTokens))-g.usedTokens)
 	}
 	g.usedRequests, g.usedTokens = bounded(r.UsedRequests), bounded(int64(r.UsedTokens))
 	if g.waitingRequests == 0 && r.WaitingRequests > 0 {
@@ -205,6 +205,14 @@ func (p *pool) report(agent string, r *PoolReport, now Nanos, seq uint64, return
 		p.typical += (Tokens(g.waitingTokens/g.waitingRequests) - p.typical) / 8
 	}
 	p.wants = true
+}
+
+// started counts what was started, or turned out not to be.
+func (p *pool) started(requests, tokens int64) {
+	p.requests.Started += requests
+	p.tokens.Started += tokens
+	p.suspect.Started[0] += requests
+	p.suspect.Started[1] += tokens
 }
 
 // takeIn credits what an acknowledged smaller grant gave back: what was used

@@ -14,12 +14,13 @@ type channel struct {
 	at Nanos // how far time-driven state was advanced
 	// fresh is until when the newest report says how the channel is used:
 	// agents report at least every third of a lease.
-	fresh   Nanos
-	window  window
-	latency latency
-	weight  weight
-	breaker breaker
-	flow    flow
+	fresh    Nanos
+	window   window
+	latency  latency
+	weight   weight
+	breaker  breaker
+	flow     flow
+	evidence evidence
 
 	// hold is until when nothing may start because the provider said so;
 	// pause the same by an operator, who may also set forever.
@@ -221,6 +222,7 @@ func (c *channel) report(p *Params, now Nanos, agent string, seq uint64, r *Chan
 	c.count(l, 1)
 	c.fresh = max(c.fresh, now+p.LeaseDuration/3)
 	c.notePace(now)
+	c.evidence.saw(now, c.accepted)
 	if l.claim(now) < before || had == 0 && l.demand() > 0 {
 		c.urgent = true
 	}

@@ -185,6 +185,14 @@ func (c *coder) channel(ch *channel) {
 	num(c, &fl.Before)
 	num(c, &fl.Started)
 	num(c, &fl.StartedBefore)
+	ev := &ch.evidence
+	num(c, &ev.Score)
+	num(c, &ev.At)
+	num(c, &ev.InFlight)
+	num(c, &ev.Taken)
+	num(c, &ev.Peak)
+	num(c, &ev.Before)
+	num(c, &ev.PeakAt)
 	num(c, &ch.hold)
 	num(c, &ch.pause)
 	num(c, &ch.forced)
@@ -292,6 +300,16 @@ func (c *coder) pool(p *pool) {
 	c.limit(&p.requests)
 	c.limit(&p.tokens)
 	c.poolHold(&p.hold)
+	s := &p.suspect
+	c.flag(&s.Tokens)
+	c.flag(&s.Guessed)
+	num(c, &s.At)
+	num(c, &s.Count)
+	for i := range s.Last {
+		num(c, &s.Started[i])
+		num(c, &s.Last[i])
+		num(c, &s.Spread[i])
+	}
 	num(c, &p.next)
 	c.flag(&p.lacking)
 	c.flag(&p.told.requests)

@@ -73,6 +73,14 @@ func (o *Outcome) normalize() {
 	}
 }
 
+// keepsReservation reports whether a refused call counts as having used its
+// tokens: it may be charged, and given back at once it would let the same agent
+// send as much again into the same limit. Not so where a status says that the
+// provider itself has trouble.
+func keepsReservation(class Class, status uint16) bool {
+	return class == ClassRateLimited || class == ClassOverloaded && status < 500
+}
+
 // spent returns what an attempt used of token budgets.
 func (o *Outcome) spent(c *gateChannel, reserved Tokens) Tokens {
 	used := o.In + o.Out
@@ -88,9 +96,14 @@ func (o *Outcome) spent(c *gateChannel, reserved Tokens) Tokens {
 		if used > 0 {
 			return used
 		}
-	case ClassTransport, ClassRateLimited:
-		return max(reserved, used) // the provider may have accepted or charged it
-	case ClassInvalid, ClassOverloaded, ClassQuotaExhausted, ClassAuth:
+	case ClassTransport:
+		return max(reserved, used) // the provider may have accepted it
+	case ClassRateLimited, ClassOverloaded:
+		if keepsReservation(o.Class, o.Status) {
+			return max(reserved, used)
+		}
+		return 0 // no work was done
+	case ClassInvalid, ClassQuotaExhausted, ClassAuth:
 		if !o.UsageKnown {
 			return 0 // no work was done
 		}

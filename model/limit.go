@@ -111,8 +111,13 @@ func (l *limit) share() PPM {
 // forget drops what was learned long ago.
 func (l *limit) forget(p *Params, now Nanos) {
 	if l.Learned > 0 && now-l.Since > p.LearnForget {
-		l.Learned, l.Share, l.Since = 0, 0, 0
+		l.unlearn()
 	}
+}
+
+// unlearn drops what refusals taught.
+func (l *limit) unlearn() {
+	l.Learned, l.Share, l.Since, l.Sum, l.Over = 0, 0, 0, 0, 0
 }
 
 // source names what the pace comes from.

@@ -86,13 +86,13 @@ func (p *pool) dim(d Dimension) *limit {
 	return &p.requests
 }
 
-// budgetOf returns the pool that a word of the provider about dim on c is
-// about: the one whose limit is known, else the quota group's, since that is
+// budgetOf returns the pool that a word of the provider about dim (DimNone for
+// either) on c is about: the one whose limit is known, else the quota group's, since that is
 // what a group is; the channel's if it belongs to none or the provider says so.
 func (f *Fleet) budgetOf(c *channel, scope Scope, dim Dimension) *pool {
 	var found *pool
 	f.eachPool(c, func(p *pool) {
-		if found == nil && p.dim(dim).known(f.par()) > 0 {
+		if found == nil && (dim == DimNone && p.limited() || dim != DimNone && p.dim(dim).known(f.par()) > 0) {
 			found = p
 		}
 	})
@@ -122,10 +122,21 @@ func (f *Fleet) watch(name string) *pool {
 // and every channel that draws on it holds.
 func (f *Fleet) refuseBudget(c *channel, a *Attempt, dim Dimension, sent Nanos, why string, fx *Effects) {
 	p := f.budgetOf(c, a.Scope, dim)
+	guessed := dim == DimNone
 	if sent < p.hold.until {
 		f.counters.StaleRefusals++
 		return
 	}
+	if guessed {
+		if p.suspect.see(f.now) {
+			p.requests.unlearn()
+			p.tokens.unlearn()
+		}
+		var which string
+		dim, which = p.guess()
+		why += "; " + which
+	}
+	p.suspect.Guessed = guessed
 	var flow int64
 	for _, other := range f.channels {
 		if other.drawsOn(p.name) {
@@ -135,6 +146,9 @@ func (f *Fleet) refuseBudget(c *channel, a *Attempt, dim Dimension, sent Nanos, 
 			}
 			flow = min(flow+r, maxRate)
 		}
+	}
+	if n := p.suspect.Last[dim-DimRequests]; guessed && n > 0 {
+		flow = min(flow, n)
 	}
 	p.advance(f.now)
 	wait := p.hold.refused(f.par(), f.now, sent, f.ended(a)-sent, a.RetryAfter, p.requests.Started)
@@ -179,10 +193,11 @@ func (f *Fleet) settled(c *channel, a *Attempt, sent Nanos) {
 	f.eachPool(c, func(p *pool) {
 		switch {
 		case a.Class.Refused():
-			p.requests.Started--
-			if a.Class == ClassRateLimited {
-				p.tokens.Started -= bounded(int64(a.Reserved)) // as the gate reckons
+			var tokens int64
+			if keepsReservation(a.Class, a.Status) {
+				tokens = bounded(int64(a.Reserved))
 			}
+			p.started(-1, -tokens)
 			f.dirty.pool(p)
 		case a.Class == ClassOK && p.hold.succeeded(sent):
 			p.next = 0
