@@ -21,6 +21,9 @@ type channel struct {
 	breaker  breaker
 	flow     flow
 	evidence evidence
+	// paced is set while calls wait for a budget: then a queue does not show
+	// that the window is in use.
+	paced bool
 
 	// hold is until when nothing may start because the provider said so;
 	// pause the same by an operator, who may also set forever.
@@ -253,7 +256,13 @@ func (c *channel) heard(p *Params) bool {
 func (c *channel) observe(p *Params) {
 	slots := int64(c.window.value(p, c.top())) / 1000
 	used := max(scale(slots, p.UsedShare), 1)
-	c.window.Used = c.inflight >= used || c.queued > 0 && c.inflight+c.queued >= slots
+	if c.paced {
+		// The queue waits for a budget and not for the window, which need not
+		// be more than what slots lie idle here while there are none there.
+		c.window.Used = 2*c.inflight >= slots
+	} else {
+		c.window.Used = c.inflight >= used || c.queued > 0 && c.inflight+c.queued >= slots
+	}
 	c.window.Calm = c.latency.calm(p, c.at)
 	c.window.took(p, c.accepted)
 	c.window.hold(p, c.top())

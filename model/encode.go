@@ -185,6 +185,7 @@ func (c *coder) channel(ch *channel) {
 	num(c, &fl.Before)
 	num(c, &fl.Started)
 	num(c, &fl.StartedBefore)
+	c.flag(&ch.paced)
 	ev := &ch.evidence
 	num(c, &ev.Score)
 	num(c, &ev.At)

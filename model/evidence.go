@@ -75,14 +75,15 @@ func (e *evidence) vote(now, sent Nanos, inflight, taken int64, called Class) {
 	}
 }
 
-// cast adds a vote. A change of mind is not taken back by the next one.
+// cast adds a vote. Whoever becomes the owner is believed as much as can be:
+// while it paces or bounds the calls, refusals look a little like its own.
 func (e *evidence) cast(vote int64) {
 	before := e.Score > 0
 	e.Score = max(min(e.Score+vote, scoreMost), -scoreMost)
 	if after := e.Score > 0; after && !before {
-		e.Score = max(e.Score, scorePrior)
+		e.Score = scoreMost
 	} else if before && !after {
-		e.Score = -scorePrior
+		e.Score = -scoreMost
 	}
 }
 

@@ -168,6 +168,17 @@ func (f *Fleet) refuseBudget(c *channel, a *Attempt, dim Dimension, sent Nanos, 
 	}
 }
 
+// pace tells the channels that draw on p whether calls wait for a budget.
+func (f *Fleet) pace(p *pool) {
+	for _, c := range f.channels {
+		if c.drawsOn(p.name) {
+			c.paced = false
+			f.eachPool(c, func(p *pool) { c.paced = c.paced || p.lacking })
+			f.dirty.channel(c)
+		}
+	}
+}
+
 // holdChannel stops a channel. Deadlines only move later.
 func (f *Fleet) holdChannel(c *channel, until Nanos, reason string, fx *Effects) {
 	if until <= f.now || !c.holdUntil(until, f.par().PassEvery) {

@@ -261,8 +261,11 @@ func (f *Fleet) passPools(fx *Effects) {
 			continue
 		}
 		f.dirty.pool(p)
-		requests, tokens := p.told.requests, p.told.tokens
+		requests, tokens, lacking := p.told.requests, p.told.tokens, p.lacking
 		p.pass(f.par(), f.now, f.seq, func(agent string) { f.tell(f.member(agent), fx) })
+		if p.lacking != lacking {
+			f.pace(p)
+		}
 		p.told.requests, p.told.tokens = p.requests.limited(), p.tokens.limited()
 		if requests != p.told.requests || tokens != p.told.tokens {
 			for _, m := range f.members {
