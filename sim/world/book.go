@@ -32,7 +32,8 @@ type Second struct {
 	Queued  int64
 }
 
-// Result is one run's figures. Those of a rate start when the books open.
+// Result is one run's figures. Counts start when the books open, but for
+// Books, Events and the lease's and the provider's overshoot.
 type Result struct {
 	Incident, Policy string
 	Seed             uint64
@@ -60,9 +61,9 @@ type Result struct {
 	WastedTokens      int64
 	// Missed is requests that ended at their deadline.
 	Missed int64
-	// ByAgent is completed requests per agent.
-	ByAgent []int64
-	Flaps   int64
+	// ByAgent is completed requests per agent, WantedBy those wanted.
+	ByAgent, WantedBy []int64
+	Flaps             int64
 	// From is when the books opened; FirstChange and LastChange are when the
 	// script first moves and last ends moving something, 0 for never.
 	From, FirstChange, LastChange time.Duration
@@ -89,22 +90,33 @@ type book struct {
 	latencies []int64
 	decided   []model.Decision
 	total     Second // since the books opened
-	abandoned, abandonedFrom,
-	timeouts, turnedAway, retries int64
-	could   int64
-	events  uint64
-	missed  int64
-	byAgent []int64
-	flaps   int64
+	counts
+	before            counts // the books opened
+	could             int64
+	events            uint64
+	byAgent, wantedBy []int64
 	// recorder is nil when nobody looks.
 	recorder *recorder
+}
+
+// counts are what has happened since the start.
+type counts struct {
+	abandoned, timeouts, turnedAway, retries, missed, flaps, wastedTokens int64
 }
 
 // maxDecisions bounds the decisions kept of one run.
 const maxDecisions = 20_000
 
 func newBook(w *world) book {
-	return book{from: int64(w.cfg.BooksFrom), byAgent: make([]int64, w.inc.Fleet.MaxAgents()), recorder: newRecorder(w)}
+	n := w.inc.Fleet.MaxAgents()
+	return book{from: int64(w.cfg.BooksFrom), byAgent: make([]int64, n), wantedBy: make([]int64, n), recorder: newRecorder(w)}
+}
+
+func (b *book) wanted(w *world, agent int) {
+	b.second.Wanted++
+	if w.now >= b.from {
+		b.wantedBy[agent]++
+	}
 }
 
 func (b *book) completed(w *world, r *request) {
@@ -113,8 +125,8 @@ func (b *book) completed(w *world, r *request) {
 		return
 	}
 	b.second.Completed++
-	b.byAgent[r.Agent]++
 	if w.now >= b.from {
+		b.byAgent[r.Agent]++
 		b.latencies = append(b.latencies, w.now-r.At)
 	}
 	if b.recorder != nil {
@@ -139,11 +151,13 @@ func (w *world) second() {
 	s := &b.second
 	s.At = int(w.now / int64(time.Second))
 	var could int64
+	b.wastedTokens = 0
 	for i := range w.providers {
 		w.serve(i)
 		t := w.providers[i].truth
 		books := t.Books()
 		could += books.CouldHaveServed
+		b.wastedTokens += books.WastedTokens
 		s.InFlight += books.Running + books.Waiting
 		s.Capacity += t.Law().Concurrency
 	}
@@ -167,7 +181,7 @@ func (w *world) second() {
 		}
 		b.total.Could += s.Could
 	} else {
-		b.abandonedFrom = b.abandoned
+		b.before = b.counts
 	}
 	b.seconds = append(b.seconds, *s)
 	if b.recorder != nil {
@@ -184,8 +198,10 @@ func (w *world) result() *Result {
 	r := &Result{
 		Incident: w.inc.Name, Policy: w.cfg.Policy, Seed: w.cfg.Seed,
 		Requests: b.total.Wanted, Completed: b.total.Completed, Failed: b.total.Failed,
-		Could: b.total.Could, Attempts: b.total.Sent, Abandoned: b.abandoned - b.abandonedFrom,
-		Timeouts: b.timeouts, TurnedAway: b.turnedAway, Retries: b.retries,
+		Could: b.total.Could, Attempts: b.total.Sent, Abandoned: b.abandoned - b.before.abandoned,
+		Timeouts: b.timeouts - b.before.timeouts, TurnedAway: b.turnedAway - b.before.turnedAway, Retries: b.retries - b.before.retries,
+		Missed: b.missed - b.before.missed, Flaps: b.flaps - b.before.flaps, WastedTokens: b.wastedTokens - b.before.wastedTokens,
+		From: w.cfg.BooksFrom, ByAgent: b.byAgent, WantedBy: b.wantedBy,
 		Events: b.events, Digest: uint64(w.digest), Seconds: b.seconds, Decisions: b.decided,
 	}
 	for _, n := range b.total.Refused {
@@ -200,11 +216,9 @@ func (w *world) result() *Result {
 		return time.Duration(b.latencies[(len(b.latencies)-1)*share/100])
 	}
 	r.P50, r.P95, r.P99 = at(50), at(95), at(99)
-	r.From, r.Missed, r.ByAgent, r.Flaps = w.cfg.BooksFrom, b.missed, b.byAgent, b.flaps
 	for i := range w.providers {
 		books := w.providers[i].truth.Books()
 		r.Books = append(r.Books, books)
-		r.WastedTokens += books.WastedTokens
 		r.ProviderOvershoot = max(r.ProviderOvershoot, books.MaxOvershoot)
 	}
 	if len(w.controllers) > 0 {

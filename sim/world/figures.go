@@ -1,7 +1,9 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -48,7 +50,8 @@ type Figures struct {
 	P95S           float64 `json:"p95_s"`
 	P99S           float64 `json:"p99_s"`
 	DeadlineMisses int64   `json:"deadline_misses"`
-	// Jain is the fairness over the agents' completed requests.
+	// Jain is the fairness over the agents: each one's completed requests over
+	// its max-min fair part of all that were completed, by what it wanted.
 	Jain float64 `json:"jain"`
 	// Flaps is how often a breaker opened.
 	Flaps int64 `json:"flaps"`
@@ -72,7 +75,7 @@ func Measure(r, oracle *Result, wall time.Duration) Figures {
 		LeaseOvershoot: ratio(r.LeaseOvershoot), LeaseUtilisation: ratio(r.LeaseUtilisation),
 		CutDrainS: r.CutDrain.Seconds(), ProviderOvershoot: ratio(r.ProviderOvershoot),
 		P50S: r.P50.Seconds(), P95S: r.P95.Seconds(), P99S: r.P99.Seconds(),
-		DeadlineMisses: r.Missed, Jain: jain(r.ByAgent), Flaps: r.Flaps,
+		DeadlineMisses: r.Missed, Jain: jain(fairness(r.ByAgent, r.WantedBy)), Flaps: r.Flaps,
 		SimEvents: r.Events, VirtualS: float64(len(r.Seconds)), WallS: wall.Seconds(),
 	}
 	return f
@@ -80,12 +83,36 @@ func Measure(r, oracle *Result, wall time.Duration) Figures {
 
 func ratio(ppm int64) float64 { return float64(ppm) / 1e6 }
 
+// fairness is what each of those who wanted anything got, over its max-min
+// fair part of what all got: who wants less than an equal part has what it
+// wants, the others share the rest.
+func fairness(got, wanted []int64) []float64 {
+	left, order := int64(0), make([]int, 0, len(wanted))
+	for i := range wanted {
+		left += got[i]
+		if wanted[i] > 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(wanted[a], wanted[b]) })
+	shares := make([]float64, 0, len(order))
+	rest := float64(left)
+	for k, i := range order {
+		fair := min(float64(wanted[i]), rest/float64(len(order)-k))
+		rest -= fair
+		if fair > 0 {
+			shares = append(shares, float64(got[i])/fair)
+		}
+	}
+	return shares
+}
+
 // jain is (Σx)² ÷ (n·Σx²): 1 when all have the same, 1/n when one has all.
-func jain(x []int64) float64 {
+func jain(x []float64) float64 {
 	var sum, squares float64
 	for _, v := range x {
-		sum += float64(v)
-		squares += float64(v) * float64(v)
+		sum += v
+		squares += v * v
 	}
 	if squares == 0 {
 		return 1

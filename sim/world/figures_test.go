@@ -139,3 +139,47 @@ func TestParamsInForce(t *testing.T) {
 		t.Errorf("ablations have the parameters %s and %s", a, b)
 	}
 }
+
+func TestFairness(t *testing.T) {
+	for name, tc := range map[string]struct {
+		got, wanted []int64
+		least, most float64
+	}{
+		"all alike":                     {[]int64{50, 50, 50}, []int64{90, 90, 90}, 1, 1},
+		"one has all":                   {[]int64{90, 0, 0}, []int64{90, 90, 90}, 1.0 / 3, 0.34},
+		"who wants less has it":         {[]int64{10, 70, 70}, []int64{10, 90, 200}, 1, 1},
+		"all have what they want":       {[]int64{10, 90, 300}, []int64{10, 90, 300}, 1, 1},
+		"in proportion is not max-min":  {[]int64{10, 50, 90}, []int64{20, 100, 180}, 0.5, 0.95},
+		"who wants nothing is left out": {[]int64{0, 40, 40}, []int64{0, 90, 90}, 1, 1},
+		"nobody gets anything":          {[]int64{0, 0}, []int64{90, 90}, 1, 1},
+		"nobody wants anything":         {nil, nil, 1, 1},
+	} {
+		if got := jain(fairness(tc.got, tc.wanted)); got < tc.least || got > tc.most {
+			t.Errorf("%s: %.4f, want %.4f to %.4f", name, got, tc.least, tc.most)
+		}
+	}
+}
+
+// TestBooksOpenLater: what was wanted, wasted and missed before the books
+// opened is in no figure.
+func TestBooksOpenLater(t *testing.T) {
+	inc := *builtin(t, "brownout")
+	half := inc.Duration / 2
+	all := run(t, Config{Incident: &inc, Seed: 1, Policy: PolicyNone})
+	late := run(t, Config{Incident: &inc, Seed: 1, Policy: PolicyNone, BooksFrom: half})
+	inc.Duration = half
+	early := run(t, Config{Incident: &inc, Seed: 1, Policy: PolicyNone})
+	for name, n := range map[string][3]int64{
+		"wanted":        {early.Requests, late.Requests, all.Requests},
+		"completed":     {early.Completed, late.Completed, all.Completed},
+		"wasted tokens": {early.WastedTokens, late.WastedTokens, all.WastedTokens},
+		"missed":        {early.Missed, late.Missed, all.Missed},
+		"timeouts":      {early.Timeouts, late.Timeouts, all.Timeouts},
+		"abandoned":     {early.Abandoned, late.Abandoned, all.Abandoned},
+		"attempts":      {early.Attempts, late.Attempts, all.Attempts},
+	} {
+		if n[0]+n[1] != n[2] || n[2] == 0 {
+			t.Errorf("%s: %d before, %d after, %d in all", name, n[0], n[1], n[2])
+		}
+	}
+}

@@ -85,7 +85,7 @@ func (w *world) arrive() {
 		i := w.newRequest()
 		q := w.requests.at(i)
 		q.Request, q.alive = r, true
-		w.book.second.Wanted++
+		w.book.wanted(w, r.Agent)
 		w.providers[w.firstService(r.Workload)].truth.Demand(w.now, provider.Demand{
 			Request: r.ID, Input: r.Input, Output: r.Output, MaxTokens: r.MaxTokens, Deadline: r.Deadline,
 		})
