@@ -34,6 +34,7 @@ type program struct {
 	Log        logCommand        `cmd:"" help:"Follow, export, import, verify and explain the event log."`
 	Status     statusCommand     `cmd:"" help:"Show the fleet as it is now."`
 	Mode       modeCommand       `cmd:"" help:"Let the whole fleet enforce, or only observe."`
+	Top        topCommand        `cmd:"" help:"Watch the fleet in this terminal."`
 	Channel    channelCommand    `cmd:"" help:"Pause, resume and set channels."`
 	Params     paramsCommand     `cmd:"" help:"Show, compare and push the parameters of the laws."`
 	Config     configCommand     `cmd:"" help:"Check and push weir.yaml."`
