@@ -25,11 +25,12 @@ import (
 
 // simCommand is weir sim.
 type simCommand struct {
-	Run         simRunCommand     `cmd:"" help:"Live incidents through in virtual time."`
-	CompareLive simCompareCommand `cmd:"" help:"Play incidents live and simulate them, and say by how much the two differ."`
-	Tune        simTuneCommand    `cmd:"" help:"Search the parameters of the laws for better ones."`
-
-	List simListCommand `cmd:"" help:"List the built-in incidents and the policies."`
+	Run         simRunCommand       `cmd:"" help:"Live incidents through in virtual time."`
+	CompareLive simCompareCommand   `cmd:"" help:"Play incidents live and simulate them, and say by how much the two differ."`
+	Tune        simTuneCommand      `cmd:"" help:"Search the parameters of the laws for better ones."`
+	List        simListCommand      `cmd:"" help:"List the built-in incidents and the policies."`
+	Replay      simReplayCommand    `cmd:"" help:"Verify a journal, tell what happened, and what other parameters would have made of it."`
+	Calibrate   simCalibrateCommand `cmd:"" help:"Estimate an incident from a journal or a request log."`
 }
 
 // simListCommand is weir sim list.

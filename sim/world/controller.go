@@ -62,6 +62,9 @@ func newController(w *world, of *agent) *controller {
 func (c *controller) append(f model.Fact) {
 	c.seq++
 	r := model.Record{Seq: c.seq, Time: c.w.nanos(), Fact: f}
+	if c.w.cfg.Records != nil {
+		c.w.cfg.Records(r)
+	}
 	if c.down {
 		c.late = append(c.late, r)
 		return

@@ -47,6 +47,9 @@ type Config struct {
 	plan      plan // the oracle's
 	// Observe is called at the end of every second, nil for none.
 	Observe func(Second)
+	// Records is called with each record of the log before it is folded, nil for
+	// none. The fact is good only during the call.
+	Records func(model.Record)
 	// Points asks for Result.Series with at most so many points; 0 for none.
 	Points int
 	// Traces are the files that trace arrivals name.

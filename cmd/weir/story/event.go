@@ -35,6 +35,16 @@ func (i Instant) String() string {
 // MarshalJSON implements json.Marshaler.
 func (i Instant) MarshalJSON() ([]byte, error) { return json.Marshal(i.String()) }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (i *Instant) UnmarshalJSON(data []byte) error {
+	var t time.Time
+	if err := json.Unmarshal(data, &t); err != nil {
+		return fmt.Errorf("read instant: %w", err)
+	}
+	*i = Instant(t.UnixNano())
+	return nil
+}
+
 // Event is one thing that happened, and its cause.
 type Event struct {
 	// Seq is the record that caused it, Time that record's.
