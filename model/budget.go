@@ -209,10 +209,11 @@ func (p *pool) report(agent string, r *PoolReport, now Nanos, seq uint64, return
 
 // started counts what was started, or turned out not to be.
 func (p *pool) started(requests, tokens int64) {
-	p.requests.Started += requests
-	p.tokens.Started += tokens
-	p.suspect.Started[0] += requests
-	p.suspect.Started[1] += tokens
+	for i, n := range []int64{requests, tokens} {
+		l := p.dim(DimRequests + Dimension(i))
+		l.Started = max(min(l.Started+n, maxUse), -maxUse)
+		p.suspect.Started[i] = max(min(p.suspect.Started[i]+n, maxUse), -maxUse)
+	}
 }
 
 // takeIn credits what an acknowledged smaller grant gave back: what was used

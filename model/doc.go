@@ -17,12 +17,13 @@
 // how much a channel gets; the weight only says where to go first:
 //
 //	ok               the window grows if it is in use, the breaker counts it
-//	rate_limited     requests or tokens: a hold of the channel or its groups;
+//	rate_limited     requests or tokens: the budget, which holds and learns;
 //	                 concurrency: the window, at its floor the breaker;
-//	                 nothing said: a hold if a wait or a budget is known, else
-//	                 the window
+//	                 nothing said: the budget if a wait is named, else whom the
+//	                 evidence points to
 //	overloaded       the window, at its floor the breaker; the weight once per
-//	                 epoch; a hold if a wait is named
+//	                 epoch; a hold if a wait is named; where no status says
+//	                 so, the budget if the evidence points to it
 //	                 (a server error that names no cause: nobody while such
 //	                 are under a percent of what was sent)
 //	transport        the breaker by its ratio; the weight once per 10 s
@@ -32,5 +33,6 @@
 //	canceled         nobody; both free a probe
 //
 // The token budgets settle every attempt by what it used: by what it reserved
-// where that is not known, by nothing where the provider did no work.
+// where that is not known or a refusal may be charged, by nothing where the
+// provider did no work.
 package model

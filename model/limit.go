@@ -26,6 +26,10 @@ type limit struct {
 	// Told is by configuration, Hinted by an answer, Learned by refusals: per
 	// minute, 0 for none.
 	Told, Hinted, Learned int64
+	// Heard is when an answer last told it. Belied is one told that cannot be a
+	// limit per minute.
+	Heard  Nanos
+	Belied int64
 	// Share is the part of the depth that is used.
 	Share PPM
 	// Since is the last refusal, Grown the time in use since but for holds,
@@ -76,7 +80,7 @@ func (l *limit) climbed(p *Params) int64 {
 	leap := int64(p.LearnLeap / Millisecond)
 	linear := mulDiv(int64(p.LearnClimb), int64(g), 1000)
 	cubic := mulDiv(mulDiv(int64(One), int64(g), leap)*int64(g)/leap, int64(g), leap)
-	return min(l.Learned+mulDiv(l.Learned, linear+cubic, int64(One)), maxRate)
+	return min(l.Learned+min(mulDiv(l.Learned, linear+cubic, int64(One)), maxRate), maxRate)
 }
 
 // refresh sets the bucket to what is known now. least is the smallest useful
@@ -108,8 +112,11 @@ func (l *limit) share() PPM {
 	return l.Share
 }
 
-// forget drops what was learned long ago.
+// forget drops what was learned or told by an answer long ago.
 func (l *limit) forget(p *Params, now Nanos) {
+	if now-l.Heard > p.LearnForget {
+		l.Hinted = 0
+	}
 	if l.Learned > 0 && now-l.Since > p.LearnForget {
 		l.unlearn()
 	}
@@ -187,11 +194,11 @@ func (l *limit) measure(span Nanos) int64 {
 	return all
 }
 
-// audit compares the ledger with what an answer left, outstanding being what
-// agents hold and have not used. It corrects by an eighth: an answer is as old
-// as its way here, and calls were started meanwhile.
-func (l *limit) audit(remaining, outstanding int64) {
-	l.Drift = l.Level + outstanding - remaining
+// audit compares the ledger with what an answer left. It corrects by an eighth
+// downwards: an answer is as old as its way here, and calls were started
+// meanwhile.
+func (l *limit) audit(remaining int64) {
+	l.Drift = l.Level - remaining
 	if l.Drift > 0 {
 		l.Level -= l.Drift / 8
 	}

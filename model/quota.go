@@ -144,7 +144,7 @@ func (f *Fleet) refuseBudget(c *channel, a *Attempt, dim Dimension, sent Nanos, 
 			if dim == DimTokens {
 				r = t
 			}
-			flow = min(flow+r, maxRate)
+			flow = min(flow+min(r, maxRate), maxRate)
 		}
 	}
 	if n := p.suspect.Last[dim-DimRequests]; guessed && n > 0 {
@@ -231,19 +231,39 @@ func (f *Fleet) hints(c *channel, a *Attempt, sent Nanos) {
 		p := f.budgetOf(c, a.Scope, h.Dimension)
 		l := p.dim(h.Dimension)
 		p.advance(f.now)
-		if n := min(h.Limit, maxRate); n != l.Hinted {
-			if l.Hinted = n; l.Learned > 0 {
-				l.Learned, l.Since = 0, 0
+		switch n := min(h.Limit, maxRate); {
+		case n == l.Belied:
+		case f.belied(c, a, h.Dimension, n):
+			l.Belied, p.next = n, 0
+			if l.Hinted == n {
+				l.Hinted = 0
 			}
-			p.next = 0
+		case n != l.Hinted:
+			l.unlearn()
+			l.Hinted, l.Heard, p.next = n, f.now, 0
+		default:
+			l.Heard = f.now
 		}
-		if h.Remaining >= 0 && f.now-sent <= freshAnswer {
-			r, t := p.unused()
-			if h.Dimension == DimTokens {
-				r = t
-			}
-			l.audit(min(h.Remaining, maxRate), r)
+		if h.Remaining >= 0 && l.limited() && f.now-sent <= freshAnswer {
+			l.audit(min(h.Remaining, maxRate))
 		}
 		f.wantPool(p)
 	}
+}
+
+// belied reports whether a limit that an answer told cannot be one per minute:
+// the provider lets through more than half as much again as a whole minute and
+// the time looked at could hold.
+func (f *Fleet) belied(c *channel, a *Attempt, dim Dimension, limit int64) bool {
+	pace, tokens := c.pace(f.now, a)
+	if dim == DimTokens {
+		pace = tokens
+	}
+	at := c.flow.Before
+	if at == 0 {
+		at = c.flow.At
+	}
+	span := int64(max(f.now-at, Second))
+	most := limit + mulDiv(limit, span, int64(Minute))
+	return mulDiv(min(pace, maxRate), span, int64(Minute)) > most+most/2
 }

@@ -48,12 +48,24 @@ type FleetChannel struct {
 
 // FleetPool is one budget pool at a moment. Negative numbers mean no limit.
 type FleetPool struct {
-	Name            string `json:"name"`
-	RequestsPerMin  int64  `json:"requests_per_minute"`
-	RequestsLeft    int64  `json:"requests_left"`
-	TokensPerMin    int64  `json:"tokens_per_minute"`
-	TokensLeft      int64  `json:"tokens_left"`
-	WaitingRequests int64  `json:"waiting_requests"`
+	Name           string `json:"name"`
+	RequestsPerMin int64  `json:"requests_per_minute"`
+	RequestsLeft   int64  `json:"requests_left"`
+	TokensPerMin   int64  `json:"tokens_per_minute"`
+	TokensLeft     int64  `json:"tokens_left"`
+	// RequestsFrom and TokensFrom say where a limit is known from: told by
+	// configuration, hinted by an answer, learned from refusals, "" for none.
+	RequestsFrom string `json:"requests_from"`
+	TokensFrom   string `json:"tokens_from"`
+	// RequestsDrift and TokensDrift are how far the ledger was above what the
+	// newest answer left, 0 where no answer says.
+	RequestsDrift   int64 `json:"requests_drift"`
+	TokensDrift     int64 `json:"tokens_drift"`
+	WaitingRequests int64 `json:"waiting_requests"`
+	// Wait is how long nothing may start after a refusal, Holds how many such
+	// waits were not followed by a success.
+	Wait  Nanos `json:"wait_ns"`
+	Holds int64 `json:"holds"`
 }
 
 // FleetAgent is one agent at a moment.
@@ -102,7 +114,7 @@ func (f *Fleet) View() FleetView {
 		}
 	}
 	for _, p := range f.pools {
-		v.Pools = append(v.Pools, p.view())
+		v.Pools = append(v.Pools, p.view(f.par(), f.now))
 	}
 	return v
 }
@@ -153,8 +165,13 @@ func (f *Fleet) channelView(c *channel) FleetChannel {
 	return v
 }
 
-func (p *pool) view() FleetPool {
-	v := FleetPool{Name: p.name, RequestsPerMin: -1, RequestsLeft: -1, TokensPerMin: -1, TokensLeft: -1}
+func (p *pool) view(par *Params, now Nanos) FleetPool {
+	v := FleetPool{
+		Name: p.name, RequestsPerMin: -1, RequestsLeft: -1, TokensPerMin: -1, TokensLeft: -1,
+		RequestsFrom: p.requests.source(par), TokensFrom: p.tokens.source(par),
+		RequestsDrift: p.requests.Drift, TokensDrift: p.tokens.Drift,
+		Wait: max(p.hold.until-now, 0), Holds: p.hold.series,
+	}
 	if p.requests.limited() {
 		v.RequestsPerMin, v.RequestsLeft = p.requests.Rate, p.requests.Level
 	}
