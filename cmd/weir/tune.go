@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -63,7 +64,7 @@ Examples:
 
 // Run makes the study and says what came of it.
 func (c *simTuneCommand) Run(e *env) error {
-	ground, err := c.ground(e)
+	ground, err := c.ground()
 	if err != nil {
 		return err
 	}
@@ -135,11 +136,11 @@ func (c *simTuneCommand) config(g *ground) (tune.Config, error) {
 		return s, badInput(fmt.Errorf("--seeds=%d: want 1 to 1000", c.Seeds))
 	case c.Workers < 0 || c.Workers > 1024:
 		return s, badInput(fmt.Errorf("--workers=%d: want 1 to 1024", c.Workers))
-	case !(c.Tail >= 0 && c.Tail <= 1): // NaN too
+	case !within(c.Tail, 0, 1):
 		return s, badInput(fmt.Errorf("--tail=%v: want 0 to 1", c.Tail))
-	case !(c.Tolerance >= 0):
+	case !within(c.Tolerance, 0, math.MaxFloat64):
 		return s, badInput(fmt.Errorf("--tolerance=%v: want 0 or more", c.Tolerance))
-	case !(c.Worth >= 0):
+	case !within(c.Worth, 0, math.MaxFloat64):
 		return s, badInput(fmt.Errorf("--worth=%v: want 0 or more", c.Worth))
 	}
 	for _, name := range c.Only {
@@ -150,13 +151,16 @@ func (c *simTuneCommand) config(g *ground) (tune.Config, error) {
 	return s, c.weigh(&s.Weights)
 }
 
+// within reports whether v is from low to high; NaN is not.
+func within(v, low, high float64) bool { return v >= low && v <= high }
+
 // weigh puts the named weights in.
 func (c *simTuneCommand) weigh(w *tune.Weights) error {
 	for name, v := range c.Weights {
 		o := tune.Objective(0)
 		for ; o < tune.NumObjectives && o.String() != name; o++ {
 		}
-		if o == tune.NumObjectives || !(v >= 0 && v <= 1e6) {
+		if o == tune.NumObjectives || !within(v, 0, 1e6) {
 			return badInput(fmt.Errorf("--weights=%s=%v: want goodput, waste, tail, fairness, collapse or recovery and a number from 0", name, v))
 		}
 		w[o] = v
@@ -172,7 +176,7 @@ const (
 )
 
 // ground reads the incidents.
-func (c *simTuneCommand) ground(e *env) (*ground, error) {
+func (c *simTuneCommand) ground() (*ground, error) {
 	names, err := c.incidents()
 	if err != nil {
 		return nil, err
@@ -198,7 +202,6 @@ func (c *simTuneCommand) ground(e *env) (*ground, error) {
 		g.incidents = append(g.incidents, inc)
 		g.traces = append(g.traces, traces)
 	}
-	e.log.Debug("incidents read", "count", len(g.names))
 	return g, nil
 }
 

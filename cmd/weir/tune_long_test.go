@@ -1,7 +1,6 @@
 package main
 
 import (
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,7 +44,7 @@ func TestTuneFromBadParameters(t *testing.T) {
 		t.Fatal(got.stderr)
 	}
 	c := simTuneCommand{Incidents: strings.Split(names, ","), Compress: 2 * time.Minute}
-	g, err := c.ground(&env{log: slog.New(slog.DiscardHandler)})
+	g, err := c.ground()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package tune
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"weir/model"
 )
@@ -212,7 +213,11 @@ func (s *study) begin() error {
 	d := model.DefaultParams()
 	points := []point{h.InForce}
 	if !s.c.Cold && len(s.space.changed(h.InForce, s.space.of(&d))) > 0 && s.c.Trials > 1 {
-		points = append(points, s.space.at(h.InForce, s.space.axes, s.space.units(s.space.of(&d), s.space.axes)))
+		x := slices.Clone(h.InForce)
+		for _, i := range s.space.axes {
+			x[i] = s.space.specs[i].Default
+		}
+		points = append(points, x)
 	}
 	for i, x := range points {
 		all, err := s.ask([]string{"in force", "defaults"}[i], []point{x}, nil)
