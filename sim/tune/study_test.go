@@ -356,7 +356,7 @@ func BenchmarkStudy(b *testing.B) {
 	}
 	v := &valley{best: defaults(c.Only...), price: 1, luck: 0.01}
 	for b.Loop() {
-		if _, err := Run(c, NewJournal(io.Discard), v.eval, nil); err != nil {
+		if _, err := Run(c, NewJournal(nil), v.eval, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
