@@ -81,7 +81,6 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Output == 0 {
 		c.Output = 512
 	}
-	c.Task = c.Task.withDefaults()
 	if c.Idempotency.Bytes == 0 {
 		c.Idempotency.Bytes = 32 << 20
 	}

@@ -134,6 +134,7 @@ func (p *agentProcess) join(id string, set *metrics.Set) error {
 	if err != nil {
 		return err
 	}
+	o.Extra = append(o.Extra, nats.IgnoreAuthErrorAbort()) // a credential may come to be known later
 	fleet := p.file.Model.Fleet
 	if p.nc, err = natslog.Connect(p.file.NATS.Address(), o); err != nil {
 		return badInput(err)
