@@ -184,7 +184,7 @@ func (g *Gate) choose(now Nanos, r *gateRequest, t *gateTier) (*gateChannel, gat
 		return t.choices[one].channel, gateBlock{}
 	}
 	a, b := g.draw(total), g.draw(total)
-	if g.fuller(now, a, b) {
+	if a != b && g.fuller(now, a, b) {
 		return b, gateBlock{}
 	}
 	return a, gateBlock{}

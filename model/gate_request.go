@@ -16,39 +16,38 @@ type gateRequest struct {
 	index uint32
 	// gen numbers the handles given out, so that an old one fits nothing.
 	gen    uint32
-	state  gateState
 	ticket Ticket
 	permit uint64
+	state  gateState
 	// unseen is set while a reply for it waits to be polled.
-	unseen bool
+	unseen   bool
+	priority Priority
+	core     bool
+	// rank is the priority raised by waiting, level the tiers open beyond
+	// the first.
+	rank, level   uint8
+	tries, broken uint8
+	lastClass     Class
+	tiers         uint32
 
 	id     uint64
 	route  *gateRoute
 	tenant string
 	// capability is kept for a route that is configured anew.
 	capability string
-	priority   Priority
-	core       bool
-	tiers      uint32
 	tokens     Tokens
 	deadline   Nanos
 	arrived    Nanos
 	number     uint64 // order of arrival, unique
 
-	// rank is the priority raised by waiting, level the tiers open beyond
-	// the first.
-	rank, level uint8
-	since       Nanos // when it began to wait
-	notBefore   Nanos
-	avoid       *gateChannel
-	avoidUntil  Nanos
-	node        queueNode
-	wake        Nanos
-	timer       int // place in the timers, from 1; 0 for none
-
-	tries, broken uint8
-	firstSent     Nanos
-	lastClass     Class
+	since      Nanos // when it began to wait
+	notBefore  Nanos
+	avoid      *gateChannel
+	avoidUntil Nanos
+	node       queueNode
+	wake       Nanos
+	timer      int // place in the timers, from 1; 0 for none
+	firstSent  Nanos
 
 	at gateAttempt
 }
