@@ -56,9 +56,8 @@ func (f *Fleet) attempt(c *channel, agent string, a *Attempt, fx *Effects) {
 func (f *Fleet) ended(a *Attempt) Nanos { return f.now - min(max(a.Age, 0), longest) }
 
 func (f *Fleet) success(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
-	c.latency.sample(a, f.now, a.Epoch == c.window.Epoch)
-	c.latency.calmed(f.par())
-	c.window.success(f.par(), c.top())
+	c.latency.sample(a, f.now)
+	c.window.success(f.par(), c.top(), f.now, sent)
 	c.breaker.outcome(sent, true)
 	c.breaker.Consecutive = 0
 	if probe {
@@ -151,7 +150,10 @@ func (f *Fleet) refuseWindow(c *channel, a *Attempt, sent Nanos, fx *Effects) {
 		return
 	}
 	before, after, reason := f.cutWindow(c)
-	f.cutMade(c, before, false)
+	if after < before-before/8 {
+		c.latency.settle(f.now)
+	}
+	f.cutMade(c, before)
 	f.decide(fx, Decision{Channel: c.name, Rule: RuleWindowCut, Before: int64(before), After: int64(after), Reason: reason + code(a)})
 	fx.Now = true
 }
@@ -165,9 +167,7 @@ func code(a *Attempt) string {
 
 // cutMade does what follows every cut of the window. The leases are scaled
 // once the record is folded: see cutLeases.
-func (f *Fleet) cutMade(c *channel, before Milli, byLatency bool) {
-	ratio, _ := c.latency.slowness(f.par())
-	c.latency.cutMade(before, ratio, f.now, byLatency)
+func (f *Fleet) cutMade(c *channel, before Milli) {
 	if c.cutFrom == 0 {
 		c.cutFrom = before
 	}
@@ -175,26 +175,49 @@ func (f *Fleet) cutMade(c *channel, before Milli, byLatency bool) {
 	f.want(c)
 }
 
-// judgeLatency shrinks a window whose calls have become slow under its load.
+// judgeLatency shrinks a window whose calls have become slow under its load,
+// and gives back what it took if that did not make them faster.
 func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
-	par := f.par()
-	ratio, high := c.latency.high(par)
-	if c.breaker.State != BreakerClosed || !high || !c.window.Drained {
+	if c.breaker.State != BreakerClosed {
 		return
 	}
-	w := c.window.value(par, c.top())
-	if c.latency.futile(w, par.WindowFloor, ratio) {
-		c.latency.rebase(f.now)
-		f.decide(fx, Decision{Channel: c.name, Rule: RuleLatencyRebase, Reason: fmt.Sprintf("calls take %d %% of before at a quarter of the load as well: load is not the cause, this is the new normal", ratio/10_000)})
+	par, l := f.par(), &c.latency
+	if l.onTrial(f.now) {
+		helped, sure := l.verdict(par)
+		switch {
+		case sure && helped:
+			l.TrialWindow = 0
+		case sure:
+			f.notLoad(c, fx)
+		}
 		return
 	}
-	if w <= par.WindowFloor || c.inflight <= 1 {
+	ratio, high := l.high(par)
+	if !high || !c.window.Drained {
 		return
 	}
-	before, after := c.window.slowed(par, f.now, c.top(), c.inflight, ratio)
-	f.cutMade(c, before, true)
+	if c.window.value(par, c.top()) <= par.WindowFloor || c.inflight <= 1 {
+		f.notLoad(c, fx)
+		return
+	}
+	before, after := c.window.slowed(par, f.now, c.top(), c.inflight, ratio, l.Took)
+	l.try(f.now, before, after, ratio)
+	f.cutMade(c, before)
 	f.decide(fx, Decision{Channel: c.name, Rule: RuleLatencyCut, Before: int64(before), After: int64(after), Reason: fmt.Sprintf("calls take %d %% of their baseline with %d in flight", ratio/10_000, c.inflight)})
 	fx.Now = true
+}
+
+// notLoad takes the present latency for normal: load is not its cause. What
+// the cut on trial took is given back.
+func (f *Fleet) notLoad(c *channel, fx *Effects) {
+	ratio := c.latency.ratio()
+	before := c.window.value(f.par(), c.top())
+	after := max(before, c.latency.TrialWindow)
+	c.latency.rebase(f.now)
+	c.window.settle(after, f.now)
+	c.window.ByLatency, c.window.Double = true, c.latency.Took
+	f.decide(fx, Decision{Channel: c.name, Rule: RuleLatencyRebase, Before: int64(before), After: int64(after), Reason: fmt.Sprintf("calls take %d %% of their baseline under less load as well: this is the new normal", ratio/10_000)})
+	f.want(c)
 }
 
 func (f *Fleet) transport(c *channel, sent Nanos, probe bool, fx *Effects) {
@@ -236,7 +259,8 @@ func (f *Fleet) floor(c *channel, reason string, fx *Effects) {
 	before := c.window.value(f.par(), c.top())
 	after := min(before, f.par().WindowFloor)
 	c.window.cut(after, f.now, false)
-	f.cutMade(c, before, false)
+	c.latency.settle(f.now)
+	f.cutMade(c, before)
 	f.decide(fx, Decision{Channel: c.name, Rule: RuleBreakerOpen, Before: int64(before), After: int64(after), Reason: reason})
 	fx.Now = true
 }

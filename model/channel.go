@@ -338,6 +338,6 @@ func (c *channel) reopen(p *Params, now Nanos) string {
 	c.breaker.close()
 	c.window.settle(p.WindowFloor, now)
 	c.window.Slow, c.window.ByLatency = true, false
-	c.latency.Samples = 0
+	c.latency.settle(now)
 	return fmt.Sprintf("the window ramps up from %d", p.WindowFloor/1000)
 }

@@ -148,7 +148,7 @@ func (d *describer) latency(l *latency) {
 		return
 	}
 	d.line("  latency %s of the baseline, %d samples, %d cells", percent(l.ratio()), l.Samples, len(l.Cells))
-	d.option(", a series began at ", slots(l.SeriesWindow), l.SeriesWindow > 0)
+	d.option(", a cut from ", slots(l.TrialWindow)+" on trial", l.TrialWindow > 0)
 }
 
 func (d *describer) breaker(b *breaker) {

@@ -7,15 +7,17 @@ package model
 // other cells, so its window does not suffer.
 //
 // ratio = mean of (sample ÷ its cell's baseline), an exponential mean over
-// about 16 samples sent after the last cut. The baseline follows a fall at
-// once and a rise by at most driftPerMinute, so that a slow decay over
-// minutes is seen as one. When a fourfold smaller load has not made calls
-// faster, load is not the cause: the present is the new baseline.
+// about 16 samples. The baseline follows a fall at once and a rise by at most
+// driftPerMinute, so that a slow decay over minutes is seen as one.
+//
+// A cut because of latency is an experiment. If load made the calls slow, they
+// get faster in proportion; if they stay as slow, something else did: the
+// window gets back what it had, and the present becomes the baseline.
 type latency struct {
 	// Cells are the baselines by size class, sorted by Key, at most maxCells.
 	Cells []latencyCell
 	// Recent is the mean ratio over the cells, Samples how many it holds
-	// since the last cut.
+	// since From.
 	Recent  PPM
 	Samples int64
 	// Spread is the mean distance of a sample from Recent.
@@ -28,11 +30,16 @@ type latency struct {
 	// last raised.
 	Drift   PPM
 	DriftAt Nanos
-	// SeriesWindow is the window at the first of a series of latency cuts,
-	// SeriesRatio the ratio at the latest; 0 outside one.
-	SeriesWindow Milli
-	SeriesRatio  PPM
-	// Wary is until when, after a latency cut, no news is not good news.
+	// Took is the mean time of a call.
+	Took Nanos
+	// From is since when calls are judged: until then, after a cut, those end
+	// that ran under the load before it.
+	From Nanos
+	// TrialWindow is the window before the cut on trial, 0 for none;
+	// TrialRatio the ratio that made the cut, TrialShare what it left.
+	TrialWindow            Milli
+	TrialRatio, TrialShare PPM
+	// Wary is until when, after such a cut, no news is not good news.
 	Wary Nanos
 }
 
@@ -58,23 +65,20 @@ const (
 	// noise, or it sinks to the noise's lower edge.
 	meanGain = 128
 	// driftPerMinute bounds how fast a baseline may rise.
-	driftPerMinute PPM = 2_000
-	// residualPerMinute is the same in the minute after a latency cut: the cut
-	// took away what load adds, so what is left is no matter of load.
-	residualPerMinute PPM = 100_000
+	driftPerMinute PPM = 10_000
 	// learnt is how many samples Mean must hold before anything is judged.
 	learnt = 64
 	// maxRatio bounds a single sample, so that one stuck call does not weigh
 	// like a hundred slow ones.
 	maxRatio = 8 * One
-	// seriesShrink is the share of the window left at which a series of
-	// latency cuts is given up if it did not help.
-	seriesShrink PPM = 250_000
-	// seriesGain is the share of its latest cut's ratio a series must get
-	// below: a saturated provider gets faster as its load shrinks. Against the
-	// first cut's, one noisy ratio at the begin would shrink and regrow a
-	// healthy channel for hours.
-	seriesGain PPM = 900_000
+	// settleTimes is how many times a mean call the calls of before a cut
+	// need to end, and the first that end are no longer the shortest.
+	settleTimes = 2
+	// settleMost bounds that.
+	settleMost = Minute
+	// wary is how long a trial waits for calls that tell its result: a channel
+	// that nobody uses proves nothing.
+	wary = Minute
 )
 
 func newLatency(now Nanos) latency { return latency{Recent: One, Mean: One, Drift: One, DriftAt: now} }
@@ -119,9 +123,8 @@ func (l *latency) cell(key uint32) *latencyCell {
 	return &l.Cells[lo]
 }
 
-// sample takes a successful attempt. fresh is set when it was sent after the
-// last cut: only those are judged.
-func (l *latency) sample(a *Attempt, now Nanos, fresh bool) {
+// sample takes a successful attempt.
+func (l *latency) sample(a *Attempt, now Nanos) {
 	if !a.UsageKnown {
 		return // without sizes there is nothing to compare with
 	}
@@ -130,6 +133,10 @@ func (l *latency) sample(a *Attempt, now Nanos, fresh bool) {
 	if took <= 0 || c == nil {
 		return
 	}
+	if l.Took == 0 {
+		l.Took = a.Took
+	}
+	l.Took += (min(a.Took, longest) - l.Took) / recentGain
 	if c.Count < cellSamples {
 		// A cell that starts under load must not take the load for normal.
 		normal := Nanos(mulDiv(int64(took), int64(One), int64(max(l.ratio(), One))))
@@ -137,14 +144,11 @@ func (l *latency) sample(a *Attempt, now Nanos, fresh bool) {
 		c.Count++
 		return
 	}
-	if !fresh {
+	if now < l.From {
 		return
 	}
 	r := min(PPM(mulDiv(int64(took), int64(One), int64(max(c.Base, 1)))), maxRatio)
 	l.Samples++
-	if l.SeriesWindow > 0 && now < l.Wary {
-		l.Wary = now + wary // few calls at a time take long to tell; they are telling
-	}
 	off := max(r-l.Recent, l.Recent-r)
 	l.Spread += (off - l.Spread) / spreadGain
 	l.Recent += (r - l.Recent) / PPM(min(l.Samples, recentGain))
@@ -171,11 +175,7 @@ func (l *latency) drift(now Nanos) {
 		l.DriftAt = now
 		return
 	}
-	rate := driftPerMinute
-	if now < l.Wary {
-		rate = residualPerMinute
-	}
-	room := PPM(mulDiv(int64(rate), int64(now-l.DriftAt), int64(Minute)))
+	room := PPM(mulDiv(int64(driftPerMinute), int64(now-l.DriftAt), int64(Minute)))
 	if room > 0 {
 		l.Drift += min(room, l.Mean-l.Drift)
 		l.DriftAt = now
@@ -193,17 +193,14 @@ func (l *latency) slowness(p *Params) (ratio PPM, ok bool) {
 	return l.ratio(), l.Samples >= p.LatencySamples && l.Learned >= learnt
 }
 
-// wary is how long after a latency cut the absence of news keeps the window
-// from growing.
-const wary = Minute
-
-// calm reports whether latency allows growth.
+// calm reports whether latency allows growth: not while a cut is on trial, nor
+// soon after one before calls have ended that tell.
 func (l *latency) calm(p *Params, now Nanos) bool {
 	ratio, ok := l.slowness(p)
 	if !ok {
 		return now >= l.Wary
 	}
-	return ratio <= max(p.LatencyCalm, One+l.noise())
+	return !l.onTrial(now) && ratio <= max(p.LatencyCalm, One+2*l.noise())
 }
 
 // high reports whether latency asks for a cut: over the parameter and beyond
@@ -223,43 +220,42 @@ func noise(spread PPM, n int64) PPM {
 	return spread * 5 / 4 * 1000 / PPM(isqrt(uint64(2*n-1)*1_000_000))
 }
 
-// cutMade starts a new measurement. before is the window that was cut, for
-// reason of latency or not.
-func (l *latency) cutMade(before Milli, ratio PPM, now Nanos, byLatency bool) {
-	if byLatency {
-		l.Wary = now + wary
-	}
-	switch {
-	case !byLatency:
-		l.SeriesWindow, l.SeriesRatio = 0, 0
-	case l.SeriesWindow == 0:
-		l.SeriesWindow, l.SeriesRatio = before, ratio
-	default:
-		l.SeriesRatio = ratio
-	}
-	l.Samples = 0
+// settle starts a new measurement once the calls in flight have ended.
+func (l *latency) settle(now Nanos) {
+	l.From, l.Samples, l.TrialWindow = now+min(settleTimes*l.Took, settleMost), 0, 0
 }
 
-// calmed ends a series once latency is back.
-func (l *latency) calmed(p *Params) {
-	if ratio, ok := l.slowness(p); l.SeriesWindow > 0 && ok && ratio <= p.LatencyCalm {
-		l.SeriesWindow, l.SeriesRatio = 0, 0
-	}
+// try puts a cut because of latency on trial.
+func (l *latency) try(now Nanos, before, after Milli, ratio PPM) {
+	l.settle(now)
+	l.Wary = l.From + wary
+	l.TrialWindow, l.TrialRatio = before, ratio
+	l.TrialShare = PPM(mulDiv(int64(after), int64(One), int64(max(before, 1))))
 }
 
-// futile reports whether a series of cuts has shrunk the window to a fraction
-// and calls are as slow as before: load is not the cause.
-func (l *latency) futile(w, floor Milli, ratio PPM) bool {
-	if l.SeriesWindow == 0 {
-		return false
+// onTrial reports whether a cut because of latency waits for its result.
+func (l *latency) onTrial(now Nanos) bool {
+	return l.TrialWindow > 0 && now < l.Wary
+}
+
+// verdict returns whether the cut on trial made calls faster: by more than
+// half of what it would if load were all that made them slow. sure is false
+// before that can be told from noise.
+func (l *latency) verdict(p *Params) (helped, sure bool) {
+	ratio, ok := l.slowness(p)
+	if !ok {
+		return false, false
 	}
-	small := int64(w) <= scale(int64(l.SeriesWindow), seriesShrink) || w <= floor
-	return small && int64(ratio) >= scale(int64(l.SeriesRatio), seriesGain)
+	best := max(PPM(scale(int64(l.TrialRatio), l.TrialShare)), One)
+	middle := (l.TrialRatio + best) / 2
+	off := max(ratio-middle, middle-ratio)
+	return ratio < middle, off >= 2*l.noise() || l.Samples >= 4*recentGain
 }
 
 // rebase takes the present latency as the baseline.
 func (l *latency) rebase(now Nanos) {
 	l.Mean = max(l.Recent, 1)
 	l.Drift, l.DriftAt = l.Mean, now
-	l.SeriesWindow, l.SeriesRatio, l.Samples = 0, 0, 0
+	l.settle(now)
+	l.Wary = l.From + wary
 }

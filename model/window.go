@@ -49,6 +49,13 @@ type window struct {
 	Ceiling Milli
 	// Series counts the refusals since a window last worked.
 	Series int64
+	// Double is the time in which the climb doubles.
+	Double Nanos
+	// RoundAt is since when the calls were sent whose good ends prove a round,
+	// RoundBase the window then, RoundDone how many have ended.
+	RoundAt   Nanos
+	RoundBase Milli
+	RoundDone int64
 }
 
 const (
@@ -66,6 +73,12 @@ const (
 	// climbUnit is the least unit of the climb as a share of the window: a
 	// limit of thousands is found again as fast as one of hundreds.
 	climbUnit PPM = 4_000
+	// roundMost bounds the window to so many times what it was when the calls
+	// were sent that have ended well since: a provider that queues without end
+	// refuses nothing, and tells of its load only when calls end.
+	roundMost = 3
+	// roundShare is the inverse share of the window that must have ended well.
+	roundShare = 8
 	// latencyPlateau and latencyUnit are the same after a cut that latency
 	// made: testing a slowdown costs no refusal. 1 s is the time in which the
 	// calls that measure the cut end.
@@ -74,7 +87,7 @@ const (
 )
 
 func newWindow(p *Params) window {
-	return window{Base: p.WindowStart, Slow: true, Calm: true, Drained: true}
+	return window{Base: p.WindowStart, Slow: true, Calm: true, Drained: true, RoundBase: p.WindowStart}
 }
 
 // advance adds the time in use. It is linear in time, so that how often it is
@@ -91,21 +104,23 @@ func (w *window) value(p *Params, top Milli) Milli {
 	if top > 0 {
 		hi = min(hi, top)
 	}
-	return max(min(w.climbed(p), hi), min(p.WindowFloor, hi))
+	most := Milli(mulDiv(int64(w.RoundBase), roundMost, 1))
+	return max(min(w.climbed(p), hi, max(most, w.Base)), min(p.WindowFloor, hi))
 }
 
 // climbed returns the window without bounds.
 func (w *window) climbed(p *Params) Milli {
 	goal, plateau, unit := max(w.Goal, w.Base), p.Plateau, max(1000, scale(int64(w.Base), climbUnit))
 	if w.ByLatency {
-		goal, plateau, unit = w.Base, latencyPlateau, scale(int64(w.Base), latencyUnit)
+		plateau, unit = latencyPlateau, scale(int64(w.Base), latencyUnit)
 	}
 	if g := w.Grown - plateau; g > 0 {
 		// Between two doublings the chord: exact at both ends.
-		whole := min(g/p.ClimbDouble, 24)
-		part := min(g-whole*p.ClimbDouble, p.ClimbDouble)
+		double := max(w.Double, p.ClimbDouble)
+		whole := min(g/double, 24)
+		part := min(g-whole*double, double)
 		unit <<= whole
-		return goal + Milli(unit+mulDiv(unit, int64(part), int64(p.ClimbDouble))-unit>>whole)
+		return goal + Milli(unit+mulDiv(unit, int64(part), int64(double))-unit>>whole)
 	}
 	left := int64(goal - w.Base)
 	for range 3 {
@@ -117,28 +132,43 @@ func (w *window) climbed(p *Params) Milli {
 // hold keeps the window where it is once latency no longer allows growth: the
 // climb starts anew from here when it does.
 func (w *window) hold(p *Params, top Milli) {
-	if !w.Calm && (w.Grown > latencyPlateau || w.Grown > 0 && !w.ByLatency) {
-		w.Base, w.Grown, w.ByLatency, w.Goal = w.value(p, top), latencyPlateau, true, 0
+	plateau := p.Plateau
+	if w.ByLatency {
+		plateau = latencyPlateau
+	}
+	if !w.Calm && w.Grown > plateau {
+		w.Base, w.Goal, w.Grown = w.value(p, top), 0, plateau
 	}
 }
 
-// success grows the window in slow start by a call that ended, took by what
-// the provider has taken: it may be twice that.
-func (w *window) success(p *Params, top Milli) {
-	if w.Slow && w.Used && w.Calm {
-		w.Base = min(w.value(p, top)+p.SlowStartGain, p.WindowMax)
+// success takes a call that was sent at that instant and ended well now: it
+// may complete a round, and in slow start it grows the window.
+func (w *window) success(p *Params, top Milli, now, sent Nanos) {
+	if sent >= w.RoundAt {
+		w.RoundDone++
 	}
+	if v := w.value(p, top); w.RoundDone*roundShare*1000 >= int64(v) {
+		w.RoundAt, w.RoundBase, w.RoundDone = now, v, 0
+	}
+	w.grow(p, w.value(p, top)+p.SlowStartGain)
 }
 
+// took grows the window in slow start by what the provider has taken: it may
+// be twice that.
 func (w *window) took(p *Params, accepted int64) {
+	w.grow(p, Milli(mulDiv(2*accepted, 1000, 1)))
+}
+
+func (w *window) grow(p *Params, to Milli) {
 	if w.Slow && w.Used && w.Calm {
-		w.Base = max(w.Base, min(Milli(mulDiv(2*accepted, 1000, 1)), p.WindowMax))
+		w.Base = max(w.Base, min(to, w.RoundBase*roundMost, p.WindowMax))
 	}
 }
 
 // settle sets the window to v and starts a new climb from there.
 func (w *window) settle(v Milli, now Nanos) {
-	w.Base, w.Goal, w.Grown, w.CutAt = v, 0, 0, now
+	w.Base, w.Goal, w.Grown, w.CutAt, w.Double = v, 0, 0, now, 0
+	w.RoundAt, w.RoundBase, w.RoundDone = now, v, 0
 }
 
 // stale reports whether a refusal of an attempt admitted under epoch says
@@ -177,14 +207,16 @@ func (w *window) refused(p *Params, now Nanos, top Milli, inflight int64) (befor
 
 // slowed makes the cut of a latency ratio over the baseline. By Little's law
 // what is in flight over the ratio is what keeps the provider as busy as it is
-// now without making anything wait.
-func (w *window) slowed(p *Params, now Nanos, top Milli, inflight int64, ratio PPM) (before, after Milli) {
+// now without making anything wait. The climb from there doubles once per call,
+// since only its end tells.
+func (w *window) slowed(p *Params, now Nanos, top Milli, inflight int64, ratio PPM, took Nanos) (before, after Milli) {
 	before = w.value(p, top)
 	level := min(before, Milli(inflight)*1000)
 	share := max(PPM(mulDiv(int64(One), int64(One), int64(max(ratio, One)))), p.LatencyCutFloor)
 	after = max(Milli(scale(int64(level), share)), p.WindowFloor)
 	after = min(after, before)
 	w.cut(after, now, true)
+	w.Double = took
 	return before, after
 }
 

@@ -24,6 +24,8 @@ func drawWindow(t *rapid.T, p *Params) window {
 	w.Base = Milli(rapid.Int64Range(1, int64(p.WindowMax)).Draw(t, "base"))
 	w.Grown = Nanos(rapid.Int64Range(0, int64(100*Hour)).Draw(t, "grown"))
 	w.Slow, w.Used, w.Calm = rapid.Bool().Draw(t, "slow"), rapid.Bool().Draw(t, "used"), rapid.Bool().Draw(t, "calm")
+	w.RoundBase = Milli(rapid.Int64Range(1, int64(p.WindowMax)).Draw(t, "round"))
+	w.Double = Nanos(rapid.Int64Range(0, int64(Hour)).Draw(t, "double"))
 	w.Goal = Milli(rapid.Int64Range(0, int64(p.WindowMax)).Draw(t, "goal"))
 	w.Series = rapid.Int64Range(0, math.MaxInt64-1).Draw(t, "series")
 	w.ByLatency, w.Drained = rapid.Bool().Draw(t, "by latency"), rapid.Bool().Draw(t, "drained")
@@ -88,7 +90,7 @@ func TestWindowCuts(t *testing.T) {
 			}
 		} else {
 			ratio := PPM(rapid.Int64Range(0, int64(maxRatio)).Draw(t, "ratio"))
-			before, after = w.slowed(&p, now, top, inflight, ratio)
+			before, after = w.slowed(&p, now, top, inflight, ratio, Second)
 		}
 		switch {
 		case before != was.value(&p, top):
@@ -135,7 +137,7 @@ func TestWindowCutGoesWhereItWasMeasured(t *testing.T) {
 // was refused within the plateau, then by doubling steps.
 func TestWindowClimb(t *testing.T) {
 	p := DefaultParams()
-	w := window{Base: 100_000, Goal: 120_000, Used: true, Calm: true, Drained: true}
+	w := window{Base: 100_000, Goal: 120_000, RoundBase: 100_000, Used: true, Calm: true, Drained: true}
 	for _, c := range []struct {
 		after Nanos
 		want  Milli
@@ -155,6 +157,28 @@ func TestWindowClimb(t *testing.T) {
 	}
 }
 
+// TestWindowRounds holds a window that only ends tell of: three times what it
+// was when the calls were sent that have ended well since.
+func TestWindowRounds(t *testing.T) {
+	p := DefaultParams()
+	w := window{Base: 16_000, RoundBase: 16_000, RoundAt: Second, Grown: Hour}
+	if got := w.value(&p, 0); got != 48_000 {
+		t.Errorf("without an end the window is %d", got)
+	}
+	for range 100 {
+		w.success(&p, 0, Minute, Second-1)
+	}
+	if got := w.value(&p, 0); got != 48_000 {
+		t.Errorf("after ends of what was sent before the round the window is %d", got)
+	}
+	for range 6 {
+		w.success(&p, 0, Minute, Second)
+	}
+	if got := w.value(&p, 0); got != 144_000 || w.RoundAt != Minute {
+		t.Errorf("after an eighth of it ended well the window is %d, the round began at %s", got, w.RoundAt)
+	}
+}
+
 func TestWindowHoldChangesNothingNow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawParams(t)
@@ -170,30 +194,33 @@ func TestWindowHoldChangesNothingNow(t *testing.T) {
 func TestWindowSlowStart(t *testing.T) {
 	p := DefaultParams()
 	w := newWindow(&p)
-	w.success(&p, 0)
+	w.success(&p, 0, 0, 0)
 	if w.Base != p.WindowStart {
 		t.Errorf("an unused window grew to %d", w.Base)
 	}
 	w.Used = true
 	for range 10 {
-		w.success(&p, 0)
+		w.success(&p, 0, 0, 0)
 	}
 	if want := p.WindowStart + 10*p.SlowStartGain; w.Base != want {
 		t.Errorf("ten successes make %d, want %d", w.Base, want)
 	}
-	if w.took(&p, 40); w.Base != 80_000 {
-		t.Errorf("forty taken make %d, want twice that", w.Base)
+	if w.took(&p, 20); w.Base != 40_000 {
+		t.Errorf("twenty taken make %d, want twice that", w.Base)
 	}
-	if w.took(&p, 4); w.Base != 80_000 {
-		t.Errorf("a few taken make %d of 80000", w.Base)
+	if w.took(&p, 4); w.Base != 40_000 {
+		t.Errorf("a few taken make %d of 40000", w.Base)
 	}
-	w.Base = p.WindowMax - 1
-	w.success(&p, 0)
+	if w.took(&p, 4000); w.Base != w.RoundBase*roundMost {
+		t.Errorf("many taken make %d, want what a round allows", w.Base)
+	}
+	w.Base, w.RoundBase = p.WindowMax-1, p.WindowMax
+	w.success(&p, 0, 0, 0)
 	if w.Base != p.WindowMax {
 		t.Errorf("grown to %d, beyond %d", w.Base, p.WindowMax)
 	}
 	w.cut(9_000, 0, false)
-	w.success(&p, 0)
+	w.success(&p, 0, 0, 0)
 	w.took(&p, 90)
 	if w.Base != 9_000 {
 		t.Errorf("after a cut a success makes %d", w.Base)
