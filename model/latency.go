@@ -238,18 +238,20 @@ func (l *latency) onTrial(now Nanos) bool {
 	return l.TrialWindow > 0 && now < l.Wary
 }
 
-// verdict returns whether the cut on trial made calls faster: by more than
-// half of what it would if load were all that made them slow. sure is false
-// before that can be told from noise.
+// verdict returns whether the cut on trial made calls faster: by more than a
+// quarter of what it would if load were all that made them slow. A quarter,
+// since a provider that shrinks meanwhile hides much of it, and taking an
+// overload for normal is the worse mistake. sure is false before that can be
+// told from noise.
 func (l *latency) verdict(p *Params) (helped, sure bool) {
 	ratio, ok := l.slowness(p)
 	if !ok {
 		return false, false
 	}
 	best := max(PPM(scale(int64(l.TrialRatio), l.TrialShare)), One)
-	middle := (l.TrialRatio + best) / 2
-	off := max(ratio-middle, middle-ratio)
-	return ratio < middle, off >= 2*l.noise() || l.Samples >= 4*recentGain
+	least := l.TrialRatio - max(l.TrialRatio-best, 0)/4
+	off := max(ratio-least, least-ratio)
+	return ratio < least, off >= 2*l.noise() || l.Samples >= 4*recentGain
 }
 
 // rebase takes the present latency as the baseline.

@@ -94,8 +94,8 @@ func TestLatencyTrial(t *testing.T) {
 		helped, sure bool
 	}{
 		{Second, true, true},
-		{Second * 12 / 10, true, true},
-		{Second * 18 / 10, false, true},
+		{Second * 16 / 10, true, true},
+		{Second * 19 / 10, false, true},
 		{2 * Second, false, true},
 	} {
 		l := taught()

@@ -110,9 +110,9 @@ func (w *window) value(p *Params, top Milli) Milli {
 
 // climbed returns the window without bounds.
 func (w *window) climbed(p *Params) Milli {
-	goal, plateau, unit := max(w.Goal, w.Base), p.Plateau, max(1000, scale(int64(w.Base), climbUnit))
+	goal, plateau, unit := max(w.Goal, w.Base), w.plateau(p), max(1000, scale(int64(w.Base), climbUnit))
 	if w.ByLatency {
-		plateau, unit = latencyPlateau, scale(int64(w.Base), latencyUnit)
+		unit = scale(int64(w.Base), latencyUnit)
 	}
 	if g := w.Grown - plateau; g > 0 {
 		// Between two doublings the chord: exact at both ends.
@@ -132,13 +132,20 @@ func (w *window) climbed(p *Params) Milli {
 // hold keeps the window where it is once latency no longer allows growth: the
 // climb starts anew from here when it does.
 func (w *window) hold(p *Params, top Milli) {
-	plateau := p.Plateau
+	if !w.Calm && w.Grown > w.plateau(p) {
+		w.restart(p, w.value(p, top))
+	}
+}
+
+// restart begins the climb anew from v, which is the window now.
+func (w *window) restart(p *Params, v Milli) { w.Base, w.Goal, w.Grown = v, 0, w.plateau(p) }
+
+// plateau returns the time in use before the climb goes beyond its goal.
+func (w *window) plateau(p *Params) Nanos {
 	if w.ByLatency {
-		plateau = latencyPlateau
+		return latencyPlateau
 	}
-	if !w.Calm && w.Grown > plateau {
-		w.Base, w.Goal, w.Grown = w.value(p, top), 0, plateau
-	}
+	return p.Plateau
 }
 
 // success takes a call that was sent at that instant and ended well now: it
@@ -149,6 +156,9 @@ func (w *window) success(p *Params, top Milli, now, sent Nanos) {
 	}
 	if v := w.value(p, top); w.RoundDone*roundShare*1000 >= int64(v) {
 		w.RoundAt, w.RoundBase, w.RoundDone = now, v, 0
+		if w.climbed(p) > v {
+			w.restart(p, v) // what it was held back by is not made up for
+		}
 	}
 	w.grow(p, w.value(p, top)+p.SlowStartGain)
 }

@@ -174,8 +174,12 @@ func TestWindowRounds(t *testing.T) {
 	for range 6 {
 		w.success(&p, 0, Minute, Second)
 	}
-	if got := w.value(&p, 0); got != 144_000 || w.RoundAt != Minute {
-		t.Errorf("after an eighth of it ended well the window is %d, the round began at %s", got, w.RoundAt)
+	if got := w.value(&p, 0); got != 48_000 || w.RoundAt != Minute || w.RoundBase != 48_000 {
+		t.Errorf("after an eighth of it ended well the window is %d, the round %+v", got, w)
+	}
+	w.Used, w.Calm, w.Drained = true, true, true
+	if w.advance(Minute); w.value(&p, 0) != 144_000 {
+		t.Errorf("a minute later the window is %d", w.value(&p, 0))
 	}
 }
 
