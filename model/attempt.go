@@ -56,7 +56,7 @@ func (f *Fleet) attempt(c *channel, agent string, a *Attempt, fx *Effects) {
 func (f *Fleet) ended(a *Attempt) Nanos { return f.now - min(max(a.Age, 0), longest) }
 
 func (f *Fleet) success(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
-	c.latency.sample(a, f.now)
+	c.latency.sample(a, f.now, sent)
 	c.window.success(f.par(), c.top(), f.now, sent)
 	c.breaker.outcome(sent, true)
 	c.breaker.Consecutive = 0
@@ -138,7 +138,7 @@ func (f *Fleet) refuseWindow(c *channel, a *Attempt, sent Nanos, fx *Effects) {
 		return
 	}
 	par := f.par()
-	floor := c.window.value(par, c.top()) <= par.WindowFloor
+	floor := c.window.atFloor(par, c.top())
 	if floor && a.Epoch >= c.window.Epoch {
 		c.breaker.Consecutive++
 		c.breaker.outcome(sent, false)
@@ -149,8 +149,13 @@ func (f *Fleet) refuseWindow(c *channel, a *Attempt, sent Nanos, fx *Effects) {
 		f.counters.StaleRefusals++
 		return
 	}
+	c.latency.refused(f.now)
+	was := c.window
 	before, after, reason := f.cutWindow(c)
-	if after < before-before/8 {
+	switch {
+	case c.latency.explore(par, f.now, &was, before):
+		after, reason = f.explore(c, after), reason+"; tried at less, to see whether calls get faster"
+	case after < before-before/8:
 		c.latency.settle(f.now)
 	}
 	f.cutMade(c, before)
@@ -175,6 +180,17 @@ func (f *Fleet) cutMade(c *channel, before Milli) {
 	f.want(c)
 }
 
+// explore takes a window that was just cut to v further down, on trial.
+func (f *Fleet) explore(c *channel, v Milli) Milli {
+	l, par := &c.latency, f.par()
+	l.Explored = f.now
+	less := max(Milli(scale(int64(v), exploreShare)), par.WindowFloor)
+	c.window.settle(less, f.now)
+	c.window.ByLatency, c.window.Double = true, l.Took
+	l.try(f.now, v, less, l.long(), true)
+	return less
+}
+
 // judgeLatency shrinks a window whose calls have become slow under its load,
 // and gives back what it took if that did not make them faster.
 func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
@@ -183,40 +199,56 @@ func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
 	}
 	par, l := f.par(), &c.latency
 	if l.onTrial(f.now) {
-		helped, sure := l.verdict(par)
-		switch {
-		case sure && helped:
+		switch l.verdict(par) {
+		case faster:
+			l.helped(f.now)
+		case same:
+			back, rebase := l.futile()
+			f.giveBack(c, back, rebase, fx)
+		case unclear:
 			l.TrialWindow = 0
-		case sure:
-			f.notLoad(c, fx)
+		case untold:
 		}
 		return
 	}
 	ratio, high := l.high(par)
 	if !high || !c.window.Drained {
+		if c.window.Calm {
+			l.calmed()
+		}
 		return
 	}
-	if c.window.value(par, c.top()) <= par.WindowFloor || c.inflight <= 1 {
-		f.notLoad(c, fx)
+	w := c.window.value(par, c.top())
+	if c.window.atFloor(par, c.top()) || c.inflight <= 1 || int64(w) <= scale(int64(l.SeriesFrom), seriesShare) {
+		f.giveBack(c, l.SeriesFrom, true, fx)
 		return
 	}
 	before, after := c.window.slowed(par, f.now, c.top(), c.inflight, ratio, l.Took)
-	l.try(f.now, before, after, ratio)
+	l.try(f.now, before, after, ratio, false)
 	f.cutMade(c, before)
 	f.decide(fx, Decision{Channel: c.name, Rule: RuleLatencyCut, Before: int64(before), After: int64(after), Reason: fmt.Sprintf("calls take %d %% of their baseline with %d in flight", ratio/10_000, c.inflight)})
 	fx.Now = true
 }
 
-// notLoad takes the present latency for normal: load is not its cause. What
-// the cut on trial took is given back.
-func (f *Fleet) notLoad(c *channel, fx *Effects) {
-	ratio := c.latency.ratio()
+// giveBack makes the window v again, if it is less, after a cut that did not
+// make calls faster; with rebase the present latency is taken for normal: load
+// is not its cause.
+func (f *Fleet) giveBack(c *channel, v Milli, rebase bool, fx *Effects) {
 	before := c.window.value(f.par(), c.top())
-	after := max(before, c.latency.TrialWindow)
-	c.latency.rebase(f.now)
+	after := max(before, v)
+	reason := fmt.Sprintf("calls take %d %% of their baseline under less load as well", c.latency.ratio()/10_000)
+	if rebase {
+		c.latency.rebase(f.now)
+		reason += ": this is the new normal"
+	}
+	if after == before && !rebase {
+		return
+	}
 	c.window.settle(after, f.now)
-	c.window.ByLatency, c.window.Double = true, c.latency.Took
-	f.decide(fx, Decision{Channel: c.name, Rule: RuleLatencyRebase, Before: int64(before), After: int64(after), Reason: fmt.Sprintf("calls take %d %% of their baseline under less load as well: this is the new normal", ratio/10_000)})
+	if c.window.ByLatency = rebase; rebase {
+		c.window.Double = c.latency.Took
+	}
+	f.decide(fx, Decision{Channel: c.name, Rule: RuleLatencyRebase, Before: int64(before), After: int64(after), Reason: reason})
 	f.want(c)
 }
 

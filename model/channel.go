@@ -256,12 +256,11 @@ func (c *channel) heard(p *Params) bool {
 func (c *channel) observe(p *Params) {
 	slots := int64(c.window.value(p, c.top())) / 1000
 	used := max(scale(slots, p.UsedShare), 1)
+	c.window.Used = c.inflight+c.held >= used
 	if c.paced {
 		// The queue waits for a budget and not for the window, which need not
 		// be more than what slots lie idle here while there are none there.
 		c.window.Used = 2*c.inflight >= slots
-	} else {
-		c.window.Used = c.inflight >= used || c.queued > 0 && c.inflight+c.queued >= slots
 	}
 	c.window.Calm = c.latency.calm(p, c.at)
 	c.window.took(p, c.accepted)
@@ -312,7 +311,7 @@ func (c *channel) secure(p *Params, rev uint64, tell func(agent string)) {
 	c.touchAll()
 	for i := range c.leases {
 		l := &c.leases[i]
-		if safe := safeOf(l.slots, p, c.onLoss()); !l.away && safe != l.safe {
+		if safe := safeOf(l.slots, l.offset, p, c.onLoss()); !l.away && safe != l.safe {
 			c.count(l, -1)
 			l.grant(l.slots, safe, l.offset, rev)
 			c.count(l, 1)

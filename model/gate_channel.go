@@ -61,27 +61,34 @@ type gateChannel struct {
 	attempts    [NumClasses]uint64
 }
 
-// gatePace is how long the good calls of a channel took: a running mean that
-// weighs the newest by an eighth.
-type gatePace struct {
-	took, at Nanos
-}
+// gatePace is how long the good calls of a channel took, by size (powers of
+// two of the tokens reserved): a running mean that weighs the newest by an
+// eighth. Were it one for all, long calls would make short ones look hopeless,
+// and since those then never run, for ever.
+type gatePace [gatePaces]struct{ took, at Nanos }
+
+// gatePaces is the number of sizes told apart: beyond two to the power of 23
+// tokens they are all the same.
+const gatePaces = 24
 
 // paceLasts is how long a pace is believed without a new call: then halved,
 // so that a channel that was slow once is tried again.
 const paceLasts = 30 * Second
 
-func (p *gatePace) add(now, took Nanos) {
-	if p.took == 0 {
-		p.took = took
+func (p *gatePace) add(now, took Nanos, tokens Tokens) {
+	s := &p[min(log2(tokens), gatePaces-1)]
+	if s.took == 0 {
+		s.took = took
 	}
-	p.took += (took - p.took) / 8
-	p.at = now
+	s.took += (took - s.took) / 8
+	s.at = now
 }
 
-// expect returns how long a call is expected to take, 0 when unknown.
-func (p *gatePace) expect(now Nanos) Nanos {
-	return p.took >> min((now-p.at)/paceLasts, 62)
+// expect returns how long a call of that size is expected to take, 0 when
+// unknown.
+func (p *gatePace) expect(now Nanos, tokens Tokens) Nanos {
+	s := &p[min(log2(tokens), gatePaces-1)]
+	return s.took >> min((now-s.at)/paceLasts, 62)
 }
 
 // late reports whether a call of r would hardly end in time: it is work for
@@ -91,7 +98,7 @@ func (p *gatePace) expect(now Nanos) Nanos {
 // the mean and one in twenty-five longer than three times that (log-normal,
 // spread 1).
 func (p *gatePace) late(now Nanos, r *gateRequest) bool {
-	need, left := p.expect(now), r.deadline-now
+	need, left := p.expect(now, r.tokens), r.deadline-now
 	return left < need || left < 3*need && now-r.since > left
 }
 

@@ -124,7 +124,7 @@ func (g *Gate) settle(now Nanos, r *gateRequest, o *Outcome, backoff Nanos) {
 	g.running--
 	c.attempts[o.Class]++
 	if o.Class == ClassOK {
-		c.pace.add(now, now-r.at.started)
+		c.pace.add(now, now-r.at.started, r.tokens)
 	}
 	spent := o.spent(c, r.tokens)
 	for _, p := range r.at.pools {

@@ -32,13 +32,22 @@ type latency struct {
 	DriftAt Nanos
 	// Took is the mean time of a call.
 	Took Nanos
-	// From is since when calls are judged: until then, after a cut, those end
-	// that ran under the load before it.
-	From Nanos
+	// From is since when calls are judged that were sent from Since on: before,
+	// after a cut, those end that ran under the load before it, and then the
+	// shortest of the new ones.
+	From, Since Nanos
 	// TrialWindow is the window before the cut on trial, 0 for none;
 	// TrialRatio the ratio that made the cut, TrialShare what it left.
 	TrialWindow            Milli
 	TrialRatio, TrialShare PPM
+	// Exploring is set when no rise made the cut on trial.
+	Exploring bool
+	// Futile counts the cuts in a row that did not help, SeriesFrom is the
+	// window before the first of them, 0 for none.
+	Futile     int64
+	SeriesFrom Milli
+	// Explored is when a refused window was last tried at less; see explore.
+	Explored Nanos
 	// Wary is until when, after such a cut, no news is not good news.
 	Wary Nanos
 }
@@ -56,16 +65,20 @@ const (
 	maxCells = 128
 	// cellSamples are averaged before a cell judges.
 	cellSamples = 12
-	// recentGain is the inverse weight of a new sample in Recent.
+	// recentGain and mostGain bound the inverse weight of a new sample in
+	// Recent.
 	recentGain = 16
+	mostGain   = 128
+	// trialGain is the same while a cut is on trial.
+	trialGain = 64
 	// spreadGain is the same for Spread.
-	spreadGain = 64
+	spreadGain = 128
 	// meanGain is the inverse weight of a new sample in Mean: a baseline that
 	// falls at once and rises slowly must follow something nearly without
 	// noise, or it sinks to the noise's lower edge.
 	meanGain = 128
 	// driftPerMinute bounds how fast a baseline may rise.
-	driftPerMinute PPM = 10_000
+	driftPerMinute PPM = 20_000
 	// learnt is how many samples Mean must hold before anything is judged.
 	learnt = 64
 	// maxRatio bounds a single sample, so that one stuck call does not weigh
@@ -76,6 +89,15 @@ const (
 	settleTimes = 2
 	// settleMost bounds that.
 	settleMost = Minute
+	// exploreEvery is how often a refused window is tried at exploreShare.
+	exploreEvery     = 10 * Minute
+	exploreShare PPM = 700_000
+	// exploreLeast is the window below which it is not: few calls take long to
+	// tell, and a slot is much of it.
+	exploreLeast Milli = 16_000
+	// seriesShare is the share of the window before a series of cuts below which
+	// it does not go on: load cannot be the cause.
+	seriesShare PPM = 300_000
 	// wary is how long a trial waits for calls that tell its result: a channel
 	// that nobody uses proves nothing.
 	wary = Minute
@@ -124,7 +146,7 @@ func (l *latency) cell(key uint32) *latencyCell {
 }
 
 // sample takes a successful attempt.
-func (l *latency) sample(a *Attempt, now Nanos) {
+func (l *latency) sample(a *Attempt, now, sent Nanos) {
 	if !a.UsageKnown {
 		return // without sizes there is nothing to compare with
 	}
@@ -138,23 +160,36 @@ func (l *latency) sample(a *Attempt, now Nanos) {
 	}
 	l.Took += (min(a.Took, longest) - l.Took) / recentGain
 	if c.Count < cellSamples {
-		// A cell that starts under load must not take the load for normal.
-		normal := Nanos(mulDiv(int64(took), int64(One), int64(max(l.ratio(), One))))
+		// A cell that starts under load must not take the load for normal: it
+		// is as far from its baseline as the others are from theirs.
+		normal := Nanos(mulDiv(int64(took), int64(One), int64(max(l.Recent, 1))))
 		c.Base += (normal - c.Base) / Nanos(c.Count+1)
 		c.Count++
 		return
 	}
-	if now < l.From {
+	if now < l.From || sent < l.Since {
 		return
 	}
 	r := min(PPM(mulDiv(int64(took), int64(One), int64(max(c.Base, 1)))), maxRatio)
 	l.Samples++
 	off := max(r-l.Recent, l.Recent-r)
 	l.Spread += (off - l.Spread) / spreadGain
-	l.Recent += (r - l.Recent) / PPM(min(l.Samples, recentGain))
+	l.Recent += (r - l.Recent) / PPM(min(l.Samples, l.gain()))
 	l.Learned = min(l.Learned+1, meanGain)
 	l.Mean += (r - l.Mean) / PPM(l.Learned)
 	l.drift(now)
+}
+
+// gain returns the inverse weight of a new sample in Recent: more where samples
+// differ more, so that six deviations of the mean are 0.22, from where on a
+// ratio is high by default: n = (6 · 1.25 · Spread ÷ 0.22)² ÷ 2.
+func (l *latency) gain() int64 {
+	least := int64(recentGain)
+	if l.TrialWindow > 0 {
+		least = trialGain
+	}
+	thousandth := int64(l.Spread / 1000)
+	return min(max(thousandth*thousandth*581/1_000_000, least), mostGain)
 }
 
 // drift lets the baseline follow: down at once, up slowly.
@@ -167,7 +202,7 @@ func (l *latency) drift(now Nanos) {
 	}
 	// A fall within the mean's own noise is none: followed, it would take the
 	// baseline to the noise's lower edge.
-	if edge := l.Mean + 2*noise(l.Spread, meanGain); edge <= l.Drift {
+	if edge := l.Mean + 3*noise(l.Spread, meanGain); edge <= l.Drift {
 		l.Drift, l.DriftAt = edge, now
 		return
 	}
@@ -185,6 +220,11 @@ func (l *latency) drift(now Nanos) {
 // ratio returns the recent latency over its baseline.
 func (l *latency) ratio() PPM {
 	return PPM(mulDiv(int64(l.Recent), int64(One), int64(max(l.Drift, 1))))
+}
+
+// long returns the same over the many samples of Mean.
+func (l *latency) long() PPM {
+	return PPM(mulDiv(int64(l.Mean), int64(One), int64(max(l.Drift, 1))))
 }
 
 // slowness returns how much slower than its baseline the channel works; ok is
@@ -210,8 +250,15 @@ func (l *latency) high(p *Params) (PPM, bool) {
 	return ratio, ok && ratio >= max(p.LatencyHigh, One+6*l.noise())
 }
 
-// noise returns the standard deviation of Recent.
-func (l *latency) noise() PPM { return noise(l.Spread, max(min(l.Samples, recentGain), 1)) }
+// noise returns the standard deviation of Recent. While a mean is young, it is
+// that of half as many samples.
+func (l *latency) noise() PPM {
+	n := min(l.Samples, l.gain())
+	if n == l.Samples {
+		n = (n + 1) / 2
+	}
+	return noise(l.Spread, max(n, 1))
+}
 
 // noise returns the standard deviation of an exponential mean of inverse
 // weight n over samples of that mean distance: a sample's own deviation is
@@ -222,11 +269,19 @@ func noise(spread PPM, n int64) PPM {
 
 // settle starts a new measurement once the calls in flight have ended.
 func (l *latency) settle(now Nanos) {
-	l.From, l.Samples, l.TrialWindow = now+min(settleTimes*l.Took, settleMost), 0, 0
+	l.Since, l.From = now, now+min(settleTimes*l.Took, settleMost)
+	l.Samples, l.TrialWindow = 0, 0
 }
 
 // try puts a cut because of latency on trial.
-func (l *latency) try(now Nanos, before, after Milli, ratio PPM) {
+func (l *latency) try(now Nanos, before, after Milli, ratio PPM, exploring bool) {
+	l.Exploring = exploring
+	if l.SeriesFrom == 0 {
+		l.SeriesFrom = before
+	}
+	if long := l.long(); long >= ratio-3*l.noise() {
+		ratio = long // what made the cut was a peak: without a cause the next is lower
+	}
 	l.settle(now)
 	l.Wary = l.From + wary
 	l.TrialWindow, l.TrialRatio = before, ratio
@@ -238,26 +293,96 @@ func (l *latency) onTrial(now Nanos) bool {
 	return l.TrialWindow > 0 && now < l.Wary
 }
 
-// verdict returns whether the cut on trial made calls faster: by more than a
-// quarter of what it would if load were all that made them slow. A quarter,
-// since a provider that shrinks meanwhile hides much of it, and taking an
-// overload for normal is the worse mistake. sure is false before that can be
-// told from noise.
-func (l *latency) verdict(p *Params) (helped, sure bool) {
+// outcome is what became of a cut on trial.
+type outcome uint8
+
+const (
+	untold  outcome = iota // not to be told from noise yet
+	faster                 // the cut made calls faster
+	same                   // it did not
+	unclear                // something else changed meanwhile
+)
+
+// verdict returns what the cut on trial did. After a rise it made calls faster
+// if they lost a third of it: a provider that shrinks meanwhile hides much,
+// and taking an overload for normal is the worse mistake. Where nothing rose,
+// half of what load could have done.
+func (l *latency) verdict(p *Params) outcome {
 	ratio, ok := l.slowness(p)
 	if !ok {
-		return false, false
+		return untold
 	}
-	best := max(PPM(scale(int64(l.TrialRatio), l.TrialShare)), One)
-	least := l.TrialRatio - max(l.TrialRatio-best, 0)/4
-	off := max(ratio-least, least-ratio)
-	return ratio < least, off >= 2*l.noise() || l.Samples >= 4*recentGain
+	best, part := PPM(scale(int64(l.TrialRatio), l.TrialShare)), PPM(2)
+	if !l.Exploring {
+		best, part = max(best, One), 3
+	}
+	least, noise := l.TrialRatio-max(l.TrialRatio-best, 0)/part, l.noise()
+	switch {
+	case max(ratio-least, least-ratio) < 2*noise && l.Samples < l.gain():
+		return untold
+	case ratio < least:
+		return faster
+	case ratio > l.TrialRatio+max(2*noise, l.TrialRatio/16),
+		ratio < l.TrialRatio-max(noise, l.TrialRatio/32) && !l.Exploring:
+		return unclear
+	}
+	return same
+}
+
+// explore reports whether a refused window is to be tried at less. Refusals
+// tell what a provider takes, not what it does best: many slow down long before
+// they refuse, and a baseline learned at the limit does not know it. Not while
+// the limit moves: then every cut is an experiment of its own.
+func (l *latency) explore(p *Params, now Nanos, was *window, before Milli) bool {
+	steady := now >= was.CutAt+p.Plateau && max(before-was.Ceiling, was.Ceiling-before) <= before/10
+	return steady && before >= exploreLeast && l.Learned >= meanGain && (l.Explored == 0 || now >= l.Explored+exploreEvery)
+}
+
+// futileMost is how many cuts in a row must not help until load is not the
+// cause: one may have met a provider that shrank just as much.
+const futileMost = 2
+
+// futile ends a trial that did not make calls faster, and returns the window
+// to be given back: at once what was only explored, else all that a series
+// took. rebase is set when the present is the new normal.
+func (l *latency) futile() (window Milli, rebase bool) {
+	l.TrialWindow, window = 0, l.SeriesFrom
+	if l.Exploring {
+		l.SeriesFrom = 0
+		return window, false
+	}
+	if l.Futile++; l.Futile < futileMost {
+		return 0, false
+	}
+	return window, true
+}
+
+// calmed ends a series of cuts.
+func (l *latency) calmed() { l.TrialWindow, l.SeriesFrom, l.Futile = 0, 0, 0 }
+
+// refused takes a cut that a refusal made: the window goes by refusals now, and
+// what was explored has no answer.
+func (l *latency) refused(now Nanos) {
+	if l.onTrial(now) && l.Exploring {
+		l.calmed()
+		l.Wary = now
+	}
+}
+
+// helped ends a trial that made calls faster: what they take now is the
+// baseline if it is less.
+func (l *latency) helped(now Nanos) {
+	l.calmed()
+	if edge := l.Recent + l.noise(); edge < l.Drift {
+		l.Mean, l.Drift, l.DriftAt = edge, edge, now
+	}
 }
 
 // rebase takes the present latency as the baseline.
 func (l *latency) rebase(now Nanos) {
 	l.Mean = max(l.Recent, 1)
 	l.Drift, l.DriftAt = l.Mean, now
+	l.calmed()
 	l.settle(now)
 	l.Wary = l.From + wary
 }

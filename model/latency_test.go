@@ -17,7 +17,7 @@ func call(in, out Tokens, took Nanos) *Attempt {
 func taught() latency {
 	l := newLatency(0)
 	for range 2 * meanGain {
-		l.sample(call(1000, 100, Second), 0)
+		l.sample(call(1000, 100, Second), 0, 0)
 	}
 	return l
 }
@@ -26,7 +26,7 @@ func TestLatencyLearnsBeforeItJudges(t *testing.T) {
 	p := DefaultParams()
 	l := newLatency(Hour)
 	for i := range cellSamples + learnt - 1 {
-		l.sample(call(1000, 100, Second), Hour)
+		l.sample(call(1000, 100, Second), Hour, Hour)
 		if _, high := l.high(&p); high || !l.calm(&p, Hour) {
 			t.Fatalf("judged after %d samples", i+1)
 		}
@@ -40,7 +40,7 @@ func TestLatencySeesARise(t *testing.T) {
 	p := DefaultParams()
 	l := taught()
 	for range max(p.LatencySamples, recentGain) {
-		l.sample(call(1000, 100, 2*Second), Second)
+		l.sample(call(1000, 100, 2*Second), Second, Second)
 	}
 	ratio, high := l.high(&p)
 	if !high || l.calm(&p, Second) || ratio < 15*One/10 {
@@ -49,7 +49,7 @@ func TestLatencySeesARise(t *testing.T) {
 	// Calls that merely got longer are measured in other cells.
 	l = taught()
 	for range 100 {
-		l.sample(call(1000, 1600, 16*Second), Second)
+		l.sample(call(1000, 1600, 16*Second), Second, Second)
 	}
 	if got := l.ratio(); got != One {
 		t.Errorf("longer answers have ratio %d", got)
@@ -58,7 +58,7 @@ func TestLatencySeesARise(t *testing.T) {
 	l = taught()
 	l.settle(Second)
 	for range 100 {
-		l.sample(call(1000, 100, 2*Second), 2*Second)
+		l.sample(call(1000, 100, 2*Second), 2*Second, 2*Second)
 	}
 	if got := l.ratio(); got != One || l.Samples != 0 {
 		t.Errorf("calls of before a cut have ratio %d", got)
@@ -70,55 +70,108 @@ func TestLatencySeesARise(t *testing.T) {
 func TestLatencyBaselineDrifts(t *testing.T) {
 	l := taught()
 	for range 10 * meanGain {
-		l.sample(call(1000, 100, Second/2), Second)
+		l.sample(call(1000, 100, Second/2), Second, Second)
 	}
 	if l.Drift > One*51/100 {
 		t.Errorf("calls of half the time leave the baseline at %d", l.Drift)
 	}
 	l = taught()
 	for i := range 6000 {
-		l.sample(call(1000, 100, 2*Second), Nanos(i)*Minute/100)
+		l.sample(call(1000, 100, 4*Second), Nanos(i)*Minute/100, Nanos(i)*Minute/100)
 	}
 	if want := One + 60*driftPerMinute; l.Drift > want || l.Drift < One+50*driftPerMinute {
 		t.Errorf("an hour of slow calls moves the baseline to %d, want up to %d", l.Drift, want)
 	}
 }
 
-// TestLatencyTrial holds what becomes of a cut to half: it helped when calls
-// are near their baseline again, did not when they are as slow, and nothing is
-// said before enough calls have ended.
+// TestLatencyTrial holds what becomes of a cut to half: nothing is said before
+// enough calls have ended that were sent after it.
 func TestLatencyTrial(t *testing.T) {
 	p := DefaultParams()
 	for _, c := range []struct {
-		took         Nanos
-		helped, sure bool
+		took Nanos
+		want outcome
 	}{
-		{Second, true, true},
-		{Second * 16 / 10, true, true},
-		{Second * 19 / 10, false, true},
-		{2 * Second, false, true},
+		{Second, faster},
+		{Second * 16 / 10, faster},
+		{Second * 19 / 10, unclear},
+		{2 * Second, same},
+		{3 * Second, unclear},
 	} {
 		l := taught()
-		for range 4 * recentGain {
-			l.sample(call(1000, 100, 2*Second), 0)
+		for range 8 * meanGain {
+			l.sample(call(1000, 100, 2*Second), 0, 0)
 		}
-		l.try(0, 40_000, 20_000, l.ratio())
+		l.try(0, 40_000, 20_000, l.ratio(), false)
 		now := l.From
 		if l.calm(&p, now) || !l.onTrial(now) || l.onTrial(l.Wary) {
 			t.Fatalf("on trial: %+v", l)
 		}
-		if _, sure := l.verdict(&p); sure {
-			t.Error("a verdict without a call")
+		for range 8 * meanGain {
+			l.sample(call(1000, 100, c.took), now, -1)
 		}
-		for range 6 * recentGain {
-			l.sample(call(1000, 100, c.took), now)
+		if got := l.verdict(&p); got != untold {
+			t.Errorf("a verdict of %d by calls sent before the cut", got)
 		}
-		if helped, sure := l.verdict(&p); helped != c.helped || sure != c.sure {
-			t.Errorf("calls of %s after the cut: helped %v, sure %v", c.took, helped, sure)
+		for range 8 * meanGain {
+			l.sample(call(1000, 100, c.took), now, 0)
+		}
+		if got := l.verdict(&p); got != c.want {
+			t.Errorf("calls of %s after the cut: %d, want %d", c.took, got, c.want)
 		}
 		if l.rebase(now); l.ratio() != One || l.onTrial(now) || l.calm(&p, now) {
 			t.Errorf("the new normal: %+v", l)
 		}
+	}
+}
+
+// TestLatencyFutile holds that one cut that did not help takes nothing for
+// normal, a second does, and that exploring gives back at once and never does.
+func TestLatencyFutile(t *testing.T) {
+	l := taught()
+	l.try(0, 40_000, 20_000, 2*One, false)
+	if w, rebase := l.futile(); w != 0 || rebase {
+		t.Errorf("after one cut %d is given back, rebase %v", w, rebase)
+	}
+	l.try(0, 20_000, 10_000, 2*One, false)
+	if w, rebase := l.futile(); w != 40_000 || !rebase {
+		t.Errorf("after two cuts %d is given back, rebase %v", w, rebase)
+	}
+	l = taught()
+	for range 3 {
+		l.try(0, 40_000, 28_000, One, true)
+		if w, rebase := l.futile(); w != 40_000 || rebase || l.Futile != 0 {
+			t.Errorf("after exploring %d is given back, rebase %v", w, rebase)
+		}
+	}
+}
+
+// TestLatencyExplores holds when a refused window is tried at less: at a limit
+// that stands, once in a while, and not before anything was learned.
+func TestLatencyExplores(t *testing.T) {
+	p := DefaultParams()
+	at := func(ceiling Milli, since Nanos) *window { return &window{Ceiling: ceiling, CutAt: 2*Hour - since} }
+	l := taught()
+	if !l.explore(&p, 2*Hour, at(42_000, p.Plateau), 40_000) {
+		t.Error("not at a limit that stands")
+	}
+	if l.explore(&p, 2*Hour, at(45_000, p.Plateau), 40_000) || l.explore(&p, 2*Hour, at(40_000, p.Plateau-1), 40_000) {
+		t.Error("at a limit that moves")
+	}
+	for since, want := range map[Nanos]bool{exploreEvery - 1: false, exploreEvery: true} {
+		l.Explored = 2*Hour - since
+		if got := l.explore(&p, 2*Hour, at(40_000, p.Plateau), 40_000); got != want {
+			t.Errorf("%s after the last time: %v", since, got)
+		}
+	}
+	l = newLatency(0)
+	if l.explore(&p, 2*Hour, at(40_000, p.Plateau), 40_000) {
+		t.Error("before anything was learned")
+	}
+	l = taught()
+	l.try(0, 40_000, 28_000, One, true)
+	if l.refused(0); l.onTrial(0) || !l.calm(&p, 0) {
+		t.Errorf("after a refusal: %+v", l)
 	}
 }
 
@@ -132,9 +185,9 @@ func TestLatencyTakesAnything(t *testing.T) {
 			a := call(Tokens(rapid.Int64().Draw(t, "in")), Tokens(rapid.Int64().Draw(t, "out")), Nanos(rapid.Int64().Draw(t, "took")))
 			a.FirstToken = Nanos(rapid.SampledFrom([]int64{0, 0, -1, 1, math.MaxInt64, math.MinInt64}).Draw(t, "first"))
 			if rapid.IntRange(0, 20).Draw(t, "cut") == 0 {
-				l.try(now, Milli(rapid.Int64Range(1, math.MaxInt64).Draw(t, "before")), 1, max(l.ratio(), One))
+				l.try(now, Milli(rapid.Int64Range(1, math.MaxInt64).Draw(t, "before")), 1, max(l.ratio(), One), rapid.Bool().Draw(t, "exploring"))
 			}
-			l.sample(a, now)
+			l.sample(a, now, now-Nanos(rapid.Int64Range(0, int64(Hour)).Draw(t, "took")))
 			now += Nanos(rapid.Int64Range(0, int64(Hour)).Draw(t, "span"))
 			if len(l.Cells) > maxCells || l.ratio() < 0 || l.Recent < 0 || l.Recent > maxRatio || l.Drift < 0 || l.Drift > maxRatio {
 				t.Fatalf("latency is %+v", l)

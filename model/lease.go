@@ -172,8 +172,10 @@ func (l *lease) demand() int64 {
 	return l.inflight + l.held + l.queued
 }
 
-// safeOf returns what an agent with slots may go on using when its lease ran out.
-func safeOf(slots int64, p *Params, on OnLoss) int64 {
+// safeOf returns what an agent with slots from offset on may go on using when
+// its lease ran out. Shares are rounded by rank, as cuts are: rounded each by
+// itself, two slots would leave one, and a fleet of many small leases half.
+func safeOf(slots, offset int64, p *Params, on OnLoss) int64 {
 	switch on {
 	case OnLossZero:
 		return 0
@@ -181,7 +183,7 @@ func safeOf(slots int64, p *Params, on OnLoss) int64 {
 		return slots
 	case OnLossSafe:
 	}
-	return scale(slots, p.SafeShare)
+	return scale(offset+slots, p.SafeShare) - scale(offset, p.SafeShare)
 }
 
 // leave ends the lease: the agent goes on without us at the safe share of

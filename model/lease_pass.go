@@ -196,7 +196,7 @@ func (c *channel) regrant(p *Params, now Nanos, rev uint64, tell func(agent stri
 		}
 		l := &c.leases[i]
 		c.count(l, -1)
-		l.grant(slots, safeOf(slots, p, c.onLoss()), at, rev)
+		l.grant(slots, safeOf(slots, at, p, c.onLoss()), at, rev)
 		c.count(l, 1)
 		c.rows[i] = c.row(i, now)
 		at += slots

@@ -108,11 +108,16 @@ func (w *window) value(p *Params, top Milli) Milli {
 	return max(min(w.climbed(p), hi, max(most, w.Base)), min(p.WindowFloor, hi))
 }
 
+// atFloor reports whether no whole slot can be cut.
+func (w *window) atFloor(p *Params, top Milli) bool {
+	return w.value(p, top) < p.WindowFloor+1000
+}
+
 // climbed returns the window without bounds.
 func (w *window) climbed(p *Params) Milli {
 	goal, plateau, unit := max(w.Goal, w.Base), w.plateau(p), max(1000, scale(int64(w.Base), climbUnit))
 	if w.ByLatency {
-		unit = scale(int64(w.Base), latencyUnit)
+		unit = max(250, scale(int64(w.Base), latencyUnit))
 	}
 	if g := w.Grown - plateau; g > 0 {
 		// Between two doublings the chord: exact at both ends.
@@ -211,7 +216,10 @@ func (w *window) refused(p *Params, now Nanos, top Milli, inflight int64) (befor
 	after = min(max(min(want, before-1000), least, p.WindowFloor), before)
 	w.Ceiling = before
 	w.cut(after, now, false)
-	w.Goal = level - Milli(scale(int64(level), goalGap))
+	w.Goal = level - Milli(scale(int64(level), goalGap))/1000*1000
+	if after > p.WindowFloor {
+		w.Goal += 500 // to be there in time, not at last
+	}
 	return before, after, fmt.Sprintf("refused with %d others in flight, %d in a row; set %d below those", inflight, w.Series+1, step/1000)
 }
 
