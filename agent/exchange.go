@@ -64,6 +64,9 @@ func (x *exchange) read() *dialect.Fault {
 		defer x.req.Body.Close()
 	}
 	d, ok := dialect.Of(x.req.URL.Path)
+	if d == dialect.Chat && x.req.Method == http.MethodGet {
+		d = dialect.Other // the list of those that were stored
+	}
 	x.dialect = d
 	switch {
 	case !ok:
@@ -90,13 +93,13 @@ func (x *exchange) read() *dialect.Fault {
 }
 
 // method reports whether a dialect has calls of that method: what computes is
-// only posted to, and its lists are read as what is kept.
+// only posted to.
 func method(d dialect.Dialect, name string) bool {
 	switch name {
 	case http.MethodPost:
 		return true
 	case http.MethodGet, http.MethodDelete, http.MethodPut, http.MethodPatch:
-		return d.Kept() || name == http.MethodGet && (d == dialect.Chat || d == dialect.Responses)
+		return d.Kept()
 	}
 	return false
 }

@@ -59,6 +59,7 @@ func TestPaths(t *testing.T) {
 		{"text of a transcription", "POST", "/v1/audio/transcriptions", talk, talkType, "hello\n", "text/plain", 1000, 0, false},
 		{"upload", "POST", "/v1/files", upload, uploadType, `{"id":"file-1","object":"file","bytes":5,"status":"processed"}`, "", 0, 0, true},
 		{"list", "GET", "/v1/files?limit=2", "", "", `{"object":"list","data":[]}`, "", 0, 0, true},
+		{"list of completions", "GET", "/v1/chat/completions", "", "", `{"object":"list","data":[]}`, "", 0, 0, true},
 		{"content", "GET", "/v1/files/file-1/content", "", "", "\x00\x01binary", "application/octet-stream", 0, 0, true},
 		{"delete", "DELETE", "/v1/files/file-1", "", "", `{"id":"file-1","object":"file","deleted":true}`, "", 0, 0, true},
 		{"a batch that failed", "GET", "/v1/batches/b", "", "", `{"id":"b","object":"batch","status":"failed","errors":{"object":"list","data":[{"code":"rate_limit_exceeded","message":"x"}]}}`, "", 0, 0, true},
