@@ -67,6 +67,9 @@ type Side struct {
 	// P50 and P99 are the times of completed requests.
 	P50 float64 `json:"p50_s"`
 	P99 float64 `json:"p99_s"`
+	// Refused counts attempts that brought nothing by the class that Weir gave
+	// them; empty without Weir.
+	Refused map[string]int64 `json:"refused,omitempty"`
 }
 
 // Result is a comparison.
@@ -153,10 +156,29 @@ func simulated(inc *incident.Incident, o *Options) (Side, error) {
 	if err != nil {
 		return Side{}, err
 	}
-	return Side{
+	s := Side{
 		Requests: r.Requests, Completed: r.Completed, CouldHaveServed: r.Could, GoodputRatio: r.GoodputRatio(),
 		Attempts: r.Attempts, Wasted: r.Wasted, WasteRatio: r.WasteRatio(), P50: r.P50.Seconds(), P99: r.P99.Seconds(),
-	}, nil
+	}
+	if o.Policy == world.PolicyWeir {
+		s.Refused = map[string]int64{}
+		for i := range r.Seconds {
+			if r.Seconds[i].At <= int(o.CountFrom.Seconds()) {
+				continue
+			}
+			for class, n := range r.Seconds[i].Refused {
+				s.count(model.Class(class).String(), n)
+			}
+		}
+	}
+	return s, nil
+}
+
+// count adds to a class.
+func (s *Side) count(class string, n int64) {
+	if n > 0 {
+		s.Refused[class] += n
+	}
 }
 
 // live plays the script on this machine.

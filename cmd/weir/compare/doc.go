@@ -5,8 +5,8 @@
 // Live are an emulated provider of each of the incident's on loopback HTTP,
 // the applications' load with their own timeouts and habits, and for Weir NATS
 // on loopback TCP, a controller with its store on disk and a sidecar for each
-// agent. The arrivals and sizes are the same in both; luck with service times
-// is drawn anew, and so is the machine's. What cannot be played live, such as
+// agent. Arrivals, sizes and the luck with service times are the same in
+// both; only the machine's own time is not. What cannot be played live, such as
 // a bus that loses messages, is refused before anything starts.
 //
 // Run starts all of it, ends all of it before it returns, and leaves nothing.

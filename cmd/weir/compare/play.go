@@ -9,6 +9,8 @@ import (
 	"weir/cmd/weir/emulator"
 	"weir/cmd/weir/load"
 	"weir/cmd/weir/rig"
+	"weir/controller"
+	"weir/model"
 	"weir/sim/incident"
 	"weir/sim/world"
 )
@@ -24,6 +26,7 @@ func play(ctx context.Context, inc *incident.Incident, o *Options, dir string) (
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	targets := []string{p.Door()}
+	c := counter{from: o.CountFrom, providers: p}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if o.Policy == world.PolicyWeir {
@@ -35,7 +38,7 @@ func play(ctx context.Context, inc *incident.Incident, o *Options, dir string) (
 			return Side{}, 0, err
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
-		targets = s.Sidecars
+		targets, c.loop = s.Sidecars, s.Loop
 		go func() {
 			select {
 			case fault := <-s.Failed:
@@ -45,12 +48,11 @@ func play(ctx context.Context, inc *incident.Incident, o *Options, dir string) (
 		}()
 	}
 	p.Reset() // the script begins with the load
-	c := counter{from: o.CountFrom, providers: p}
 	result, err := load.Run(ctx, load.Options{
 		Incident: inc, Traces: o.Traces, Seed: o.Seed, Targets: targets, CountFrom: o.CountFrom, Every: time.Second,
 		Wanted: p.Demand,
 		Watch: func(at load.Snapshot) {
-			c.look(at.At)
+			c.look(ctx, at.At)
 			if o.Watch != nil {
 				o.Watch(at.At, inc.Duration)
 			}
@@ -66,15 +68,41 @@ func play(ctx context.Context, inc *incident.Incident, o *Options, dir string) (
 type counter struct {
 	from      time.Duration
 	providers *rig.Providers
+	loop      *controller.Loop // nil without Weir
 	open      []emulator.Report
 	last      []emulator.Report
+	// openSeen and lastSeen are the attempts by class that the controller had
+	// folded.
+	openSeen, lastSeen map[string]int64
 }
 
-func (c *counter) look(at time.Duration) {
+func (c *counter) look(ctx context.Context, at time.Duration) {
 	c.last = c.providers.Reports()
+	c.lastSeen = c.seen(ctx)
 	if c.open == nil && at >= c.from {
-		c.open = c.last
+		c.open, c.openSeen = c.last, c.lastSeen
 	}
+}
+
+// seen sums the controller's counts over the channels; those of before when it
+// is too busy to say.
+func (c *counter) seen(ctx context.Context) map[string]int64 {
+	if c.loop == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	v, err := c.loop.View(ctx)
+	if err != nil {
+		return c.lastSeen
+	}
+	sum := map[string]int64{}
+	for i := range v.Channels {
+		for class, n := range v.Channels[i].Attempts {
+			sum[class] += int64(n)
+		}
+	}
+	return sum
 }
 
 // side is what a live run came to.
@@ -85,6 +113,14 @@ func (c *counter) side(r *load.Result) Side {
 		s.CouldHaveServed += b.CouldHaveServed - a.CouldHaveServed
 		s.Attempts += b.Offered - a.Offered
 		s.Wasted += b.Wasted() - a.Wasted()
+	}
+	if c.loop != nil {
+		s.Refused = map[string]int64{}
+		for class, n := range c.lastSeen {
+			if class != model.ClassOK.String() {
+				s.count(class, n-c.openSeen[class])
+			}
+		}
 	}
 	s.GoodputRatio = float64(s.Completed) / float64(max(s.CouldHaveServed, 1))
 	s.WasteRatio = float64(s.Wasted) / float64(max(s.Attempts, 1))

@@ -49,3 +49,13 @@ func indent(t *testing.T, w *httptest.ResponseRecorder) string {
 	}
 	return string(data) + "\n"
 }
+
+func TestRequestKey(t *testing.T) {
+	if got := RequestKey("4711"); got != 4711 {
+		t.Errorf("a number became %d", got)
+	}
+	a, b := RequestKey("a"), RequestKey("b")
+	if a == b || a != RequestKey("a") || RequestKey("0") == 0 || RequestKey("-1") == RequestKey("1") {
+		t.Errorf("names became %d and %d", a, b)
+	}
+}

@@ -87,10 +87,20 @@ const (
 func identity(h http.Header) provider.Call {
 	c := provider.Call{Try: 1}
 	if name := h.Get("X-Emulator-Request"); name != "" {
-		c.Request = max(1, draw.Name(name))
+		c.Request = RequestKey(name)
 		c.Try = uint32(headerNumber(h, "X-Emulator-Try", 1))
 	}
 	return c
+}
+
+// RequestKey is what a named request is drawn luck by: its own number when the
+// name is one, so that a live run and a simulated one of the same workload have
+// the same.
+func RequestKey(name string) uint64 {
+	if n, err := strconv.ParseUint(name, 10, 64); err == nil {
+		return max(1, n)
+	}
+	return max(1, draw.Name(name))
 }
 
 // headerNumber reads a number that is not negative, at most maxStated, or gives

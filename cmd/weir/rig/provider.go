@@ -12,7 +12,6 @@ import (
 
 	"weir/cmd/weir/emulator"
 	"weir/cmd/weir/load"
-	"weir/sim/draw"
 	"weir/sim/incident"
 	"weir/sim/provider"
 	"weir/sim/workload"
@@ -101,7 +100,7 @@ func (p *Providers) Demand(_ time.Duration, r workload.Request) {
 		deadline = time.Duration(r.Deadline - r.At)
 	}
 	s.Demand(provider.Demand{
-		Request: draw.Name(load.RequestName(r.ID)), Input: r.Input, Output: r.Output, MaxTokens: r.MaxTokens,
+		Request: emulator.RequestKey(load.RequestName(r.ID)), Input: r.Input, Output: r.Output, MaxTokens: r.MaxTokens,
 	}, deadline)
 }
 
