@@ -33,6 +33,7 @@
 //	  - name: tasks
 //	    agents: [0, 1]      # beside these agents only
 //	    arrivals: {kind: closed, users: 90, think: 5s, steps: 30, restarts: 2}
+//	    client: {stream: true}  # agents see the first token before the end
 //	  - name: wants
 //	    # users are spread over the agents; then each agent's number walks
 //	    arrivals:

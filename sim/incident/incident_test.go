@@ -77,7 +77,7 @@ workload:
     output_tokens: {kind: uniform, min: 500, max: 800}
     max_tokens: 1000
     deadline: 10m
-    client: {timeout: 60s, pool: 50, retry: {kind: requeue, after: 500ms}}
+    client: {timeout: 60s, pool: 50, stream: true, retry: {kind: requeue, after: 500ms}}
   - name: chat
     route: default
     arrivals: {kind: poisson, rate: 2.5}
@@ -147,7 +147,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 		InputTokens:  Size{Kind: SizeChoice, Values: []int64{2000, 4000, 8000}, Weights: []int64{3 * PPM, 5 * PPM, 2 * PPM}},
 		OutputTokens: Size{Kind: SizeUniform, Min: 500, Max: 800},
 		MaxTokens:    1000, Deadline: 10 * time.Minute,
-		Client: Client{Timeout: time.Minute, Pool: 50, Retry: Retry{Kind: RetryRequeue, After: 500 * time.Millisecond}},
+		Client: Client{Timeout: time.Minute, Pool: 50, Stream: true, Retry: Retry{Kind: RetryRequeue, After: 500 * time.Millisecond}},
 	}
 	if d := cmp.Diff(wantWorkload, inc.Workloads[0]); d != "" {
 		t.Errorf("workload (-want +got):\n%s", d)

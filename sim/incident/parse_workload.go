@@ -169,6 +169,7 @@ func (r *reader) choice(f *strict.Fields, s *Size) {
 func (r *reader) client(f *strict.Fields, c *Client) {
 	f.Span("timeout", &c.Timeout, 0)
 	f.Count("pool", &c.Pool, 1, maxCount)
+	f.Flag("stream", &c.Stream)
 	if x := f.Child("retry"); x != nil {
 		r.retry(x, &c.Retry)
 	}

@@ -131,6 +131,9 @@ type Client struct {
 	// request comes back. Unlimited when the file says nothing.
 	Pool  int64
 	Retry Retry
+	// Stream asks for streamed answers: only then does an agent see the first
+	// token of a call before its end.
+	Stream bool
 }
 
 // RetryKind names a retry habit.

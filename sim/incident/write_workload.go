@@ -100,6 +100,9 @@ func (c *Client) flow() string {
 	var m flow
 	m.span("timeout", c.Timeout, 0)
 	m.count("pool", c.Pool, Unlimited)
+	if c.Stream {
+		m.add("stream", true)
+	}
 	r := &c.Retry
 	var x flow
 	x.add("kind", r.Kind)

@@ -99,8 +99,13 @@ func (d *weirDoor) leave(i uint32) {
 	d.settle()
 }
 
+// accepted is seen of a stream only: without one the answer comes in one piece.
 func (d *weirDoor) accepted(k uint32) {
-	d.gate.Accepted(d.a.w.nanos(), d.a.w.attempts.at(k).permit.ID)
+	w := d.a.w
+	a := w.attempts.at(k)
+	if w.inc.Workloads[w.requests.at(a.request).Workload].Client.Stream {
+		d.gate.FirstToken(w.nanos(), a.permit.ID)
+	}
 }
 
 func (d *weirDoor) settled(i, k uint32, o model.Outcome) {

@@ -114,6 +114,7 @@ func TestLiveIsAsSimulated(t *testing.T) {
 		{"14003-window", world.PolicyNone},
 		{"14003-window", world.PolicyWeir},
 		{"row-step-8", world.PolicyWeir},
+		{"two-models", world.PolicyWeir},
 	} {
 		inc, err := incident.Builtin(c.incident)
 		if err != nil {
@@ -123,7 +124,7 @@ func TestLiveIsAsSimulated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Log(r.String())
+		t.Logf("%+v", r)
 		switch {
 		case r.Off() <= 5:
 		case r.Lag > MostLag/2:

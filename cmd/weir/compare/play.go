@@ -3,7 +3,6 @@ package compare
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"weir/cmd/weir/emulator"
@@ -125,10 +124,4 @@ func (c *counter) side(r *load.Result) Side {
 	s.GoodputRatio = float64(s.Completed) / float64(max(s.CouldHaveServed, 1))
 	s.WasteRatio = float64(s.Wasted) / float64(max(s.Attempts, 1))
 	return s
-}
-
-// String says where the comparison stands, for tests and logs.
-func (r *Result) String() string {
-	return fmt.Sprintf("%s, %s: goodput %.1f %% live, %.1f %% simulated; waste %.1f %% and %.1f %%; lag %.3f s",
-		r.Incident, r.Policy, 100*r.Live.GoodputRatio, 100*r.Simulated.GoodputRatio, 100*r.Live.WasteRatio, 100*r.Simulated.WasteRatio, r.Lag)
 }

@@ -91,7 +91,7 @@ func (c *caller) request(ctx context.Context, w *incident.Workload, r *request) 
 	if r.MaxTokens > 0 {
 		body["max_tokens"] = r.MaxTokens
 	}
-	if c.stream {
+	if c.stream || w.Client.Stream {
 		body["stream"] = true
 	}
 	data, err := json.Marshal(body)

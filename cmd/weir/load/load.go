@@ -33,7 +33,7 @@ type Options struct {
 	For time.Duration
 	// CountFrom is the warm-up that the result leaves out.
 	CountFrom time.Duration
-	// Stream asks for streamed answers.
+	// Stream asks for streamed answers even where the workload does not.
 	Stream bool
 	// Hold bounds the requests that wait in the applications; 0 means 100000.
 	Hold int
