@@ -13,10 +13,10 @@ type Provider struct {
 	Calls   int    `json:"calls"`
 	// Concurrency is how many calls it has in hand at most, running or queued,
 	// beside those of others; a stretch of time each.
-	Concurrency []Span `json:"concurrency"`
-	Requests    Rate   `json:"requests_per_minute"`
-	Tokens      Rate   `json:"tokens_per_minute"`
-	Latency     Latency
+	Concurrency []Span  `json:"concurrency"`
+	Requests    Rate    `json:"requests_per_minute"`
+	Tokens      Rate    `json:"tokens_per_minute"`
+	Latency     Latency `json:"latency"`
 	// Busy are refusals for want of room, Limited those for a rate.
 	Busy    Refusal `json:"busy"`
 	Limited Refusal `json:"limited"`
@@ -26,8 +26,6 @@ type Provider struct {
 	NoiseStatus int     `json:"noise_status"`
 	// Notes say what the log cannot tell.
 	Notes []string `json:"notes"`
-	// of are how calls that name no dimension were understood.
-	unnamed string
 }
 
 // cause is what a refusal is for.
@@ -75,11 +73,16 @@ func (l *Log) provider(channel int, begin, end model.Nanos) Provider {
 	calls := l.of(channel)
 	p := Provider{Channel: l.channels.list[channel], Calls: len(calls), Notes: []string{}}
 	load := loads(calls)
-	meant := l.meaning(calls, load, &p)
+	meant, known := l.meaning(calls, load, &p)
 	is := func(want cause) func(*call) bool { return func(c *call) bool { return meant(c) == want } }
 	p.Concurrency = spans(inFlight(calls, load, is(causeRoom)), begin, end)
-	p.Requests, _ = rate(calls, false, is(causeRequests))
-	p.Tokens, _ = rate(calls, true, is(causeTokens))
+	for as, of := range map[cause]*Rate{causeRequests: &p.Requests, causeTokens: &p.Tokens} {
+		if r, ok := known[as]; ok {
+			*of = r
+		} else {
+			*of, _ = rate(calls, as == causeTokens, is(as))
+		}
+	}
 	p.Latency = latency(calls, p.relative(calls, load, begin))
 	p.Latency.slow(p.cap())
 	p.Busy = l.refusalOf(calls, is(causeRoom))
@@ -90,16 +93,16 @@ func (l *Log) provider(channel int, begin, end model.Nanos) Provider {
 }
 
 // meaning attributes refusals that name no limit to the one whose use tells
-// them from accepted calls best.
-func (l *Log) meaning(calls []call, load []load, p *Provider) func(*call) cause {
-	unnamed := 0
+// them from accepted calls best. What was fitted for that is returned where it
+// rests on all the refusals there are.
+func (l *Log) meaning(calls []call, load []load, p *Provider) (func(*call) cause, map[cause]Rate) {
+	counts := map[cause]int{}
 	for i := range calls {
-		if causeOf(&calls[i]) == causeUnnamed {
-			unnamed++
-		}
+		counts[causeOf(&calls[i])]++
 	}
+	unnamed, known := counts[causeUnnamed], map[cause]Rate{}
 	if unnamed == 0 {
-		return causeOf
+		return causeOf, known
 	}
 	is := func(c *call) bool { return causeOf(c) == causeUnnamed }
 	var room []sight
@@ -108,23 +111,22 @@ func (l *Log) meaning(calls []call, load []load, p *Provider) func(*call) cause 
 	}
 	best, as := causeRoom, "in flight"
 	_, most := threshold(room, 1, 1)
-	for _, tokens := range []bool{false, true} {
-		r, ok := rate(calls, tokens, is)
-		if ok && r.loglik > most {
-			most, best, as = r.loglik, causeRequests, "requests a minute"
-			if tokens {
-				best, as = causeTokens, "tokens a minute"
-			}
+	var fitted Rate
+	for of, name := range map[cause]string{causeRequests: "requests a minute", causeTokens: "tokens a minute"} {
+		if r, ok := rate(calls, of == causeTokens, is); ok && (r.loglik > most || r.loglik == most && of < best) {
+			most, best, as, fitted = r.loglik, of, name, r
 		}
 	}
-	p.unnamed = as
+	if best != causeRoom && counts[best] == 0 {
+		known[best] = fitted
+	}
 	p.Notes = append(p.Notes, fmt.Sprintf("%d refusals name no limit; what is %s tells them from accepted calls best", unnamed, as))
 	return func(c *call) cause {
 		if m := causeOf(c); m != causeUnnamed {
 			return m
 		}
 		return best
-	}
+	}, known
 }
 
 // relative is the load of each call as it would be at the largest cap: half of

@@ -36,14 +36,15 @@ type uses struct {
 	step    float64
 }
 
-// usesOf lists them. Costs are 1, or tokens where a call that never ended
-// counts as the mean.
+// usesOf lists them. Costs are 1, or tokens, where an answer that never came
+// counts as the mean of those that did.
 func usesOf(calls []call, tokens bool, refusal func(*call) bool) uses {
 	u := uses{scale: 1, step: 1}
-	var sum, n float64
+	var sum, outputs, n float64
 	for i := range calls {
 		if c := &calls[i]; c.accepted() && c.input+c.output > 0 {
 			sum += float64(c.input + c.output)
+			outputs += float64(c.output)
 			n++
 		}
 	}
@@ -61,7 +62,7 @@ func usesOf(calls []call, tokens bool, refusal func(*call) bool) uses {
 		if tokens {
 			cost = float64(c.input + c.output)
 			if c.output == 0 {
-				cost = max(cost, mean)
+				cost += outputs / max(n, 1)
 			}
 		}
 		u.at = append(u.at, c.sent)
@@ -168,11 +169,15 @@ func rate(calls []call, tokens bool, refusal func(*call) bool) (r Rate, ok bool)
 		r.Window, r.Burst = incident.SlidingWindow, r.Estimate
 		return r, true
 	}
-	all := []Rate{u.fitSliding(false), u.fitFixed(), u.fitBucket(false)}
+	all := []Rate{u.fitSliding(false), u.fitFixed()}
 	if split(u.sliding(true)) > split(u.sliding(false)) {
 		all = append(all, u.fitSliding(true))
 	}
-	all = append(all, u.fitBucket(true))
+	center, like := u.lookBucket(false)
+	all = append(all, u.fitBucket(center, false))
+	if charged, more := u.lookBucket(true); more > like {
+		all = append(all, u.fitBucket(charged, true))
+	}
 	best := 0
 	for i := range all {
 		if all[i].loglik > all[best].loglik+1e-6 {
@@ -234,8 +239,15 @@ type refill struct {
 	burst             Estimate
 }
 
-// fitBucket looks for the refill in great steps first, then closer and closer.
-func (u *uses) fitBucket(charged bool) Rate {
+// lookBucket looks for the refill in steps of a fiftieth about the mean use and
+// greater ones beyond; the likelihood has a sharp peak. The beginning of a long
+// log is enough for that.
+func (u *uses) lookBucket(charged bool) (center, most float64) {
+	const enough = 100_000
+	if n := len(u.at); n > enough {
+		head := uses{u.at[:enough], u.cost[:enough], u.refused[:enough], u.scale, u.step}
+		return head.lookBucket(charged)
+	}
 	span := max(float64(u.at[len(u.at)-1]-u.at[0])/float64(minute), 1)
 	taken := 0.0
 	for i := range u.cost {
@@ -244,15 +256,28 @@ func (u *uses) fitBucket(charged bool) Rate {
 		}
 	}
 	mean := taken / span
-	center, most := mean, math.Inf(-1)
-	for f := 0.4; f < 20; f *= 1.12 {
+	center = mean
+	most = math.Inf(-1)
+	peak := 0.0 // no refill is faster than all that was ever wanted in a minute
+	for _, s := range u.sliding(true) {
+		peak = max(peak, s.x)
+	}
+	for f, step := 0.4, 1.02; mean*f < 1.2*peak; f *= step {
+		if f > 3 {
+			step = 1.12
+		}
 		if ll := split(u.bucket(mean*f, charged)); ll > most {
 			center, most = mean*f, ll
 		}
 	}
+	return center, most
+}
+
+// fitBucket looks closer and closer around a refill.
+func (u *uses) fitBucket(center float64, charged bool) Rate {
 	var tried []refill
 	best := refill{loglik: math.Inf(-1)}
-	for _, width := range []float64{0.3, 0.06, 0.012} {
+	for _, width := range []float64{0.06, 0.012} {
 		from := center
 		for k := -6; k <= 6; k++ {
 			r := refill{perMinute: from * (1 + width*float64(k)/6)}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"maps"
 	"math"
@@ -122,7 +121,7 @@ func Read(in io.Reader, l *Log, o ReadOptions) (ReadResult, error) {
 		return res, err
 	}
 	r := &lineReader{in: bufio.NewReaderSize(io.LimitReader(in, maxBytes+1), 64<<10)}
-	p := &parser{o: o, seed: maphash.MakeSeed()}
+	p := &parser{o: o}
 	for {
 		line, err := r.next()
 		if errors.Is(err, io.EOF) {
@@ -220,8 +219,7 @@ var errHeader = errors.New("a header")
 
 // parser turns lines into calls.
 type parser struct {
-	o    ReadOptions
-	seed maphash.Seed
+	o ReadOptions
 	// csv is set once a line began as no object; columns is its header.
 	csv, json bool
 	columns   map[Field]column
@@ -580,7 +578,7 @@ func (p *parser) call(l *Log, get func(Field) (any, string)) error {
 		c.Channel = "main"
 	}
 	if v, _ := get(FieldRequest); v != nil {
-		c.Request = max(maphash.String(p.seed, said(v)), 1)
+		c.Request = max(hash(said(v)), 1)
 	}
 	for i, f := range [...]Field{FieldInput, FieldOutput} {
 		v, _ := get(f)
@@ -644,6 +642,15 @@ func (p *parser) times(c *Call, get func(Field) (any, string)) error {
 		return errors.New("it has no time")
 	}
 	return nil
+}
+
+// hash is FNV-1a.
+func hash(s string) uint64 {
+	h := uint64(0xcbf29ce484222325)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 0x100000001b3
+	}
+	return h
 }
 
 // said is a value as text.

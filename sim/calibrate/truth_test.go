@@ -3,6 +3,7 @@ package calibrate
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +73,7 @@ func record(p incident.Provider, seed uint64, length time.Duration, rate func(at
 		if a.Ticket == 0 {
 			r := a.Refusal
 			c.Took, c.Class, c.Status, c.Code, c.Dimension, c.RetryAfter = model.Nanos(r.Delay), r.Class, r.Status, r.Code, r.Dimension, model.Nanos(r.RetryAfter)
+			c.Output = 0 // nobody knows how long the answer would have been
 			log.Add(&c)
 			continue
 		}
@@ -150,7 +152,7 @@ func TestRates(t *testing.T) {
 		{"tokens", "tpm: {limit: 300000, window: token_bucket, burst: 60000}", 3, 300000, true, incident.TokenBucket},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := record(truth(t, "    "+tt.law+"\n    refusal: {status: 429, retry_after: exact}\n"+service), 3, 12*time.Minute, waves(tt.rate)).first(t)
+			p := record(truth(t, "    "+tt.law+"\n    refusal: {status: 429, retry_after: exact}\n"+service), 3, 8*time.Minute, waves(tt.rate)).first(t)
 			r := p.Requests
 			if tt.tokens {
 				r = p.Tokens
@@ -160,5 +162,73 @@ func TestRates(t *testing.T) {
 			}
 			t.Logf("%+v notes %q", r, p.Notes)
 		})
+	}
+}
+
+// TestTruth draws worlds and wants the true limit inside the interval of 90 %.
+// A handful must hold all but one; of fifty so many that fewer would be odd if
+// the intervals were as wide as they say.
+func TestTruth(t *testing.T) {
+	worlds, least := 6, 5
+	if os.Getenv("WEIR_LONG") != "" {
+		worlds, least = 50, 42
+	}
+	held := 0
+	for k := range worlds {
+		dice := rand.New(rand.NewPCG(uint64(k), 11))
+		law, limit, read := drawn(dice, k)
+		calls := record(truth(t, law+service), uint64(k), time.Duration(4+dice.IntN(6))*time.Minute, waves(3+dice.Float64()*2))
+		if strings.Contains(law, "concurrency") {
+			calls = record(truth(t, law+service), uint64(k), 4*time.Minute, waves(limit/(1.2+dice.Float64())))
+		}
+		e := read(calls.first(t))
+		if e.Holds(limit) && !e.Open {
+			held++
+		} else {
+			t.Logf("world %d: %+v does not hold %v of %s", k, e, limit, strings.TrimSpace(law))
+		}
+	}
+	t.Logf("%d of %d intervals hold the true limit", held, worlds)
+	if held < least {
+		t.Errorf("%d of %d intervals hold the true limit, want %d", held, worlds, least)
+	}
+}
+
+// drawn is a law with one limit, and how its estimate is read.
+func drawn(dice *rand.Rand, k int) (law string, limit float64, read func(Provider) Estimate) {
+	requests := func(p Provider) Estimate { return p.Requests.Estimate }
+	switch k % 5 {
+	case 0:
+		n := 60 + dice.IntN(80)
+		return fmt.Sprintf("    rpm: {limit: %d, window: token_bucket, burst: %d}\n    refusal: {retry_after: exact}\n", n, 5+dice.IntN(n)), float64(n), requests
+	case 1:
+		n := 60 + dice.IntN(80)
+		return fmt.Sprintf("    rpm: {limit: %d, window: fixed}\n    refusal: {charged: true}\n", n), float64(n), requests
+	case 2:
+		n := 60 + dice.IntN(80)
+		return fmt.Sprintf("    rpm: {limit: %d, window: sliding}\n    refusal: {status: 429}\n", n), float64(n), requests
+	case 3:
+		n := 200_000 + dice.IntN(200_000)
+		return fmt.Sprintf("    tpm: {limit: %d, window: token_bucket, burst: %d}\n    refusal: {status: 429}\n", n, 20_000+dice.IntN(n)), float64(n), func(p Provider) Estimate { return p.Tokens.Estimate }
+	}
+	n, queue := 10+dice.IntN(60), dice.IntN(8)
+	return fmt.Sprintf("    concurrency: %d\n    queue: %d\n    slowdown: {from: 0.5, factor: %.1f}\n    refusal: {status: 529, shape: anthropic}\n", n, queue, 1+2*dice.Float64()), float64(n + queue), func(p Provider) Estimate {
+		return p.Concurrency[len(p.Concurrency)-1].Estimate
+	}
+}
+
+// TestNoRefusal gives a log in which nothing was refused: every limit is open.
+func TestNoRefusal(t *testing.T) {
+	log := record(truth(t, "    concurrency: 400\n    rpm: {limit: 100000}\n"+service), 4, 2*time.Minute, steady(10))
+	p := log.first(t)
+	if len(p.Concurrency) != 1 || !p.Concurrency[0].Open || !p.Requests.Open || !p.Tokens.Open || p.Concurrency[0].Low > 400 {
+		t.Errorf("%+v", p)
+	}
+	w, err := Build(log, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if law := w.Incident.Providers[0].Law; law.Concurrency >= 0 || law.RPM.Limit >= 0 || !strings.Contains(w.Text, "seen only from below") {
+		t.Errorf("limits were made up:\n%s", w.Text)
 	}
 }
