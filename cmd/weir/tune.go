@@ -57,7 +57,7 @@ A study can be stopped at any time, even killed: the same command goes on with t
 Examples:
 
   weir sim tune --trials 100 --study tune.jsonl -o tuned.yaml --report tune.html
-  weir sim tune --incidents ./incidents --params in-force.yaml --only plateau,climb_cube,cut_share
+  weir sim tune --incidents ./incidents --params in-force.yaml --only plateau,cut_share
   weir sim tune --incidents row-step-8,row-rise-8,herd --compress 2m --weights goodput=1,waste=2
   weir params push tuned.yaml --why "tuned on last week's incidents"`
 }
@@ -187,9 +187,6 @@ func (c *simTuneCommand) ground() (*ground, error) {
 		inc, traces, err := load.load(name)
 		if err != nil {
 			return nil, err
-		}
-		if len(c.Incidents) == 0 && (inc.Fleet.MaxAgents() > tuneAgents || len(inc.Traces()) > 0) {
-			continue
 		}
 		hash, err := hashIncident(inc)
 		if err != nil {

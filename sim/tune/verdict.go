@@ -14,8 +14,8 @@ type Verdict struct {
 	Recommend bool   `json:"recommend"`
 	Why       string `json:"why"`
 	// Gain is what the score falls by on seeds that nothing was chosen by, with
-	// its 95 % interval over those seeds. Promised is what it fell by in the
-	// search: the difference is the search's optimism.
+	// its 95 % interval over those seeds. Promised is what it fell by when
+	// the set was found: the difference is the search's optimism.
 	Gain     float64 `json:"gain"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
@@ -58,7 +58,7 @@ func (s *study) judge(winner *Trial) (Verdict, error) {
 	v.Gain, v.Low, v.High = jackknife(seeds, func(without int) float64 {
 		return blend(s.leave(before, without), s.c.Tail) - blend(s.leave(after, without), s.c.Tail)
 	})
-	v.Promised = s.gainOn(s.search, winner)
+	v.Promised = s.promised(winner)
 	var bad []string
 	for i := range s.c.Incidents {
 		g := s.incidentGain(i, winner)
@@ -78,7 +78,7 @@ func (s *study) reason(v *Verdict, broken string, bad []string) (recommend bool,
 	case broken != "":
 		return false, "keep what you have: the best found breaks an invariant on unseen seeds: " + broken
 	case v.Low <= 0:
-		return false, "keep what you have: " + figures + ", which may be nothing"
+		return false, "keep what you have: " + figures + ", which may be nothing or worse"
 	case len(bad) > 0:
 		return false, fmt.Sprintf("keep what you have: %s, but an incident becomes worse by more than %.3f: %s", figures, s.c.Tolerance, strings.Join(bad, ", "))
 	case v.Gain < s.c.Worth:
@@ -96,13 +96,12 @@ func (s *study) leave(losses []float64, without int) []float64 {
 	return slices.Concat(losses[:without*n], losses[(without+1)*n:])
 }
 
-// gainOn is by how much a trial is better than what is in force on pairs that
-// both lived through; 0 where it did not.
-func (s *study) gainOn(pairs []pair, t *Trial) float64 {
-	for _, p := range pairs {
-		if _, ok := s.known[key{t.Hash, p}]; !ok {
-			return s.gainOn(s.selection, t)
-		}
+// promised is by how much a trial was better than what is in force when it was
+// found: in the search, or in the selection, which made it simpler.
+func (s *study) promised(t *Trial) float64 {
+	pairs := s.search
+	if !t.Full {
+		pairs = s.selection
 	}
 	return blend(s.losses(s.base, pairs), s.c.Tail) - blend(s.losses(t, pairs), s.c.Tail)
 }
