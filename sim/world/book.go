@@ -59,6 +59,8 @@ type Result struct {
 	// ProviderOvershoot is the most in flight over a provider's true cap, in ppm.
 	ProviderOvershoot int64
 	WastedTokens      int64
+	// Tokens are those of completed requests.
+	Tokens int64
 	// Missed is requests that ended at their deadline.
 	Missed int64
 	// ByAgent is completed requests per agent, WantedBy those wanted.
@@ -94,6 +96,7 @@ type book struct {
 	before            counts // the books opened
 	could             int64
 	events            uint64
+	tokens            int64 // of requests completed since the books opened
 	byAgent, wantedBy []int64
 	// recorder is nil when nobody looks.
 	recorder *recorder
@@ -127,6 +130,7 @@ func (b *book) completed(w *world, r *request) {
 	b.second.Completed++
 	if w.now >= b.from {
 		b.byAgent[r.Agent]++
+		b.tokens += r.tokens()
 		b.latencies = append(b.latencies, w.now-r.At)
 	}
 	if b.recorder != nil {
@@ -201,7 +205,7 @@ func (w *world) result() *Result {
 		Could: b.total.Could, Attempts: b.total.Sent, Abandoned: b.abandoned - b.before.abandoned,
 		Timeouts: b.timeouts - b.before.timeouts, TurnedAway: b.turnedAway - b.before.turnedAway, Retries: b.retries - b.before.retries,
 		Missed: b.missed - b.before.missed, Flaps: b.flaps - b.before.flaps, WastedTokens: b.wastedTokens - b.before.wastedTokens,
-		From: w.cfg.BooksFrom, ByAgent: b.byAgent, WantedBy: b.wantedBy,
+		From: w.cfg.BooksFrom, Tokens: b.tokens, ByAgent: b.byAgent, WantedBy: b.wantedBy,
 		Events: b.events, Digest: uint64(w.digest), Seconds: b.seconds, Decisions: b.decided,
 	}
 	for _, n := range b.total.Refused {

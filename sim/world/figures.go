@@ -21,8 +21,13 @@ type Figures struct {
 	Completed int64 `json:"completed"`
 	// Goodput is requests completed within their deadline, per second;
 	// GoodputRatio the same over the oracle's of the same seed.
-	Goodput        float64 `json:"goodput"`
-	GoodputRatio   float64 `json:"goodput_ratio"`
+	Goodput      float64 `json:"goodput"`
+	GoodputRatio float64 `json:"goodput_ratio"`
+	// TokenRatio is the tokens of completed requests over the oracle's. The
+	// oracle completes most requests, not most tokens: where a limit counts
+	// tokens, a policy that prefers no size may be above 1 here and below it
+	// there.
+	TokenRatio     float64 `json:"token_ratio"`
 	Attempts       int64   `json:"attempts"`
 	WastedAttempts int64   `json:"wasted_attempts"`
 	WasteRatio     float64 `json:"waste_ratio"`
@@ -69,8 +74,8 @@ func Measure(r, oracle *Result, wall time.Duration) Figures {
 		Digest:   fmt.Sprintf("%016x", r.Digest),
 		Requests: r.Requests, Completed: r.Completed,
 		Goodput:      float64(r.Completed) / max(span, 1),
-		GoodputRatio: over(r.Completed, oracle.Completed),
-		Attempts:     r.Attempts, WastedAttempts: r.Wasted, WasteRatio: r.WasteRatio(), WastedTokens: r.WastedTokens,
+		GoodputRatio: over(r.Completed, oracle.Completed), TokenRatio: over(r.Tokens, oracle.Tokens),
+		Attempts: r.Attempts, WastedAttempts: r.Wasted, WasteRatio: r.WasteRatio(), WastedTokens: r.WastedTokens,
 		DetectS: detect(r), RecoverS: recovered(r, oracle), Collapsed: collapsed(r, oracle),
 		LeaseOvershoot: ratio(r.LeaseOvershoot), LeaseUtilisation: ratio(r.LeaseUtilisation),
 		CutDrainS: r.CutDrain.Seconds(), ProviderOvershoot: ratio(r.ProviderOvershoot),

@@ -176,10 +176,22 @@ func TestBooksOpenLater(t *testing.T) {
 		"missed":        {early.Missed, late.Missed, all.Missed},
 		"timeouts":      {early.Timeouts, late.Timeouts, all.Timeouts},
 		"abandoned":     {early.Abandoned, late.Abandoned, all.Abandoned},
+		"tokens":        {early.Tokens, late.Tokens, all.Tokens},
 		"attempts":      {early.Attempts, late.Attempts, all.Attempts},
 	} {
 		if n[0]+n[1] != n[2] || n[2] == 0 {
 			t.Errorf("%s: %d before, %d after, %d in all", name, n[0], n[1], n[2])
 		}
+	}
+}
+
+// TestTokensAreTheProviders: tokens of completed requests are those that the
+// provider's books say it served.
+func TestTokensAreTheProviders(t *testing.T) {
+	inc := *builtin(t, "max-tokens")
+	inc.Duration = time.Minute
+	r := run(t, Config{Incident: &inc, Seed: 1, Policy: PolicyNone})
+	if b := r.Books[0]; r.Tokens != b.ServedInput+b.ServedOutput || r.Tokens == 0 {
+		t.Errorf("%d tokens completed, %d served", r.Tokens, b.ServedInput+b.ServedOutput)
 	}
 }

@@ -17,7 +17,8 @@ import (
 // and what it serves were no measure of how well a limit is met.
 //
 // It is greedy: who fits now starts now, even past one that waits for more
-// room. Two things no rule of the moment decides best: how much of the cap to
+// room, as a client that asks again and again comes to. So under a limit of
+// tokens it favours small calls; see Figures.TokenRatio. Two things no rule of the moment decides best: how much of the cap to
 // leave free, since calls slow each other down, and how much time beyond the
 // mean a call must have left to be preferred. So a run's oracle is the best of
 // several, see Run.

@@ -22,6 +22,14 @@ type request struct {
 	until   int64 // the application takes an answer until then, 0 for ever; the oracle's
 }
 
+// tokens is what a completed request used.
+func (r *request) tokens() int64 {
+	if r.MaxTokens > 0 {
+		return r.Input + min(r.Output, r.MaxTokens)
+	}
+	return r.Input + r.Output
+}
+
 // attempt is one call at a provider.
 type attempt struct {
 	request uint32
