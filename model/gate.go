@@ -229,18 +229,20 @@ func (g *Gate) ask(now Nanos, r *gateRequest) {
 	if r.state != gateQueued {
 		return
 	}
-	g.hopeless(now, r)
+	pace, position := r.route.drain.pace(now), g.queue.position(r)
+	g.hopeless(now, r, pace, position)
 	if r.state == gateQueued && g.queue.n > g.cfg.QueueLimit {
 		g.evict(now, r)
 	}
 	if r.state == gateQueued {
-		g.queued(now, r)
+		g.queued(now, r, pace, position)
 	}
 }
 
 // hopeless refuses r if it cannot meet its deadline by what is known, after
-// looking whether a further tier could.
-func (g *Gate) hopeless(now Nanos, r *gateRequest) {
+// looking whether a further tier could. pace is the time per admission, 0 when
+// unknown, position r's place.
+func (g *Gate) hopeless(now Nanos, r *gateRequest, pace Nanos, position int) {
 	lane := r.node.lane
 	if b := lane.block; b.sure && b.until >= r.deadline {
 		g.place(now, r)
@@ -248,8 +250,7 @@ func (g *Gate) hopeless(now Nanos, r *gateRequest) {
 			return
 		}
 	}
-	pace := r.route.drain.pace(now)
-	if pace == 0 || gateLater(now, pace*Nanos(g.queue.position(r))) <= r.deadline {
+	if pace == 0 || gateLater(now, pace*Nanos(position)) <= r.deadline {
 		return
 	}
 	if r.route.patience(r.core) >= 0 && r.opens(r.level) != gateNever {
@@ -274,18 +275,18 @@ func (g *Gate) evict(now Nanos, r *gateRequest) {
 }
 
 // queued makes the reply for r, which stays in the queue.
-func (g *Gate) queued(now Nanos, r *gateRequest) {
+func (g *Gate) queued(now Nanos, r *gateRequest, pace Nanos, position int) {
 	b := r.node.lane.block
 	rep := g.reply(r, ReplyQueued)
 	rep.Ticket, rep.Class = r.ticket, b.cause.class()
-	rep.Position, rep.Reason = g.queue.position(r), b.cause.String()
+	rep.Position, rep.Reason = position, b.cause.String()
 	if b.channel != nil {
 		rep.Channel = b.channel.name
 	}
 	if b.sure {
 		rep.Wait = b.until - now
 	}
-	rep.Wait = max(rep.Wait, r.route.drain.pace(now)*Nanos(rep.Position))
+	rep.Wait = max(rep.Wait, pace*Nanos(position))
 }
 
 // enqueue puts r into its lane and sets its timer.

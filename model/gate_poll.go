@@ -50,7 +50,7 @@ func (g *Gate) NextWake() Nanos {
 // due does what the timers of waiting requests ask for.
 func (g *Gate) due(now Nanos) {
 	for g.timers.next() <= now {
-		r := g.timers[0]
+		r := g.timers[0].r
 		switch {
 		case r.deadline <= now:
 			g.expired(now, r)
@@ -186,7 +186,7 @@ func (g *Gate) Stop(now Nanos) {
 	now = g.tick(now)
 	g.stopping = true
 	for len(g.timers) > 0 {
-		g.refuse(now, g.timers[0], gateBlock{cause: causeGone, until: gateNever}, "the agent is stopping")
+		g.refuse(now, g.timers[0].r, gateBlock{cause: causeGone, until: gateNever}, "the agent is stopping")
 	}
 	g.wantReport(now)
 }

@@ -45,7 +45,6 @@ type gateRequest struct {
 	avoid      *gateChannel
 	avoidUntil Nanos
 	node       queueNode
-	wake       Nanos
 	timer      int // place in the timers, from 1; 0 for none
 	firstSent  Nanos
 

@@ -2,17 +2,29 @@ package model
 
 // gateTimers orders waiting requests by the next instant at which time alone
 // changes something for them: a binary heap, each request knowing its place.
-type gateTimers []*gateRequest
+type gateTimers []gateTimer
+
+// gateTimer is one request's place in line: by its instant, then its number.
+type gateTimer struct {
+	wake   Nanos
+	number uint64
+	r      *gateRequest
+}
+
+func (t *gateTimer) before(o *gateTimer) bool {
+	if t.wake != o.wake {
+		return t.wake < o.wake
+	}
+	return t.number < o.number
+}
 
 // set puts r at instant at, moving it when it is there already.
 func (h *gateTimers) set(r *gateRequest, at Nanos) {
-	r.wake = at
 	if r.timer == 0 {
-		*h = append(*h, r)
+		*h = append(*h, gateTimer{})
 		r.timer = len(*h)
 	}
-	h.up(r.timer - 1)
-	h.down(r.timer - 1)
+	h.settle(r.timer-1, gateTimer{at, r.number, r})
 }
 
 // drop takes r out, if it is there.
@@ -21,13 +33,12 @@ func (h *gateTimers) drop(r *gateRequest) {
 		return
 	}
 	i, last := r.timer-1, len(*h)-1
-	h.swap(i, last)
-	(*h)[last] = nil
+	moved := (*h)[last]
+	(*h)[last] = gateTimer{}
 	*h = (*h)[:last]
 	r.timer = 0
 	if i < last {
-		h.up(i)
-		h.down(i)
+		h.settle(i, moved)
 	}
 }
 
@@ -39,40 +50,30 @@ func (h gateTimers) next() Nanos {
 	return h[0].wake
 }
 
-func (h gateTimers) less(i, j int) bool {
-	if h[i].wake != h[j].wake {
-		return h[i].wake < h[j].wake
-	}
-	return h[i].number < h[j].number
-}
-
-func (h gateTimers) swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].timer, h[j].timer = i+1, j+1
-}
-
-func (h gateTimers) up(i int) {
-	for i > 0 && h.less(i, (i-1)/2) {
-		h.swap(i, (i-1)/2)
+// settle puts t where it belongs, given that place i is to be filled.
+func (h gateTimers) settle(i int, t gateTimer) {
+	for i > 0 && t.before(&h[(i-1)/2]) {
+		h.place(i, h[(i-1)/2])
 		i = (i - 1) / 2
 	}
-}
-
-func (h gateTimers) down(i int) {
 	for {
-		least := i
-		for _, k := range [2]int{2*i + 1, 2*i + 2} {
-			if k < len(h) && h.less(k, least) {
-				least = k
-			}
+		least := 2*i + 1
+		if least >= len(h) {
+			break
 		}
-		if least == i {
-			return
+		if least+1 < len(h) && h[least+1].before(&h[least]) {
+			least++
 		}
-		h.swap(i, least)
+		if !h[least].before(&t) {
+			break
+		}
+		h.place(i, h[least])
 		i = least
 	}
+	h.place(i, t)
 }
+
+func (h gateTimers) place(i int, t gateTimer) { h[i], t.r.timer = t, i+1 }
 
 // gateHolds is a heap of the instants at which held slots are free again.
 type gateHolds []Nanos

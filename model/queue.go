@@ -13,6 +13,8 @@ type gateQueue struct {
 	list []*queueLane
 	free []*queueLane
 	n    int
+	// lately is the lane that was pushed to last, nil for none.
+	lately *queueLane
 }
 
 // queueAging is the wait that raises a request by one priority class, so that
@@ -58,9 +60,12 @@ func newGateQueue() gateQueue { return gateQueue{lanes: map[queueKey]*queueLane{
 // push adds r to its lane.
 func (q *gateQueue) push(r *gateRequest) {
 	key := queueKey{route: r.route, core: r.core, tiers: r.tiers, level: r.level, avoid: r.avoid}
-	l := q.lanes[key]
-	if l == nil {
-		l = q.newLane(key)
+	l := q.lately
+	if l == nil || l.key != key {
+		if l = q.lanes[key]; l == nil {
+			l = q.newLane(key)
+		}
+		q.lately = l
 	}
 	r.node = queueNode{lane: l, size: 1, heat: queueHeat(r.number)}
 	left, right := queueSplit(l.root, r)
@@ -104,6 +109,9 @@ func (q *gateQueue) newLane(key queueKey) *queueLane {
 
 func (q *gateQueue) dropLane(l *queueLane) {
 	delete(q.lanes, l.key)
+	if q.lately == l {
+		q.lately = nil
+	}
 	last := q.list[len(q.list)-1]
 	q.list[l.at], last.at = last, l.at
 	q.list = q.list[:len(q.list)-1]

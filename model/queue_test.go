@@ -128,9 +128,9 @@ func TestTimers(t *testing.T) {
 				want, n := gateNever, 0
 				for _, r := range all {
 					if r.timer > 0 {
-						want = min(want, r.wake)
+						want = min(want, h[r.timer-1].wake)
 						n++
-						if h[r.timer-1] != r {
+						if h[r.timer-1].r != r {
 							t.Fatalf("a request is not where it thinks")
 						}
 					}
