@@ -245,17 +245,42 @@ func (g *Gate) spread(now Nanos, batch int) {
 		g.spreadLane(now, lane)
 	}
 	for _, c := range g.channels {
-		for _, p := range c.pools {
-			p.waiting.requests += c.waiting.requests
-			p.waiting.tokens += c.waiting.tokens
+		if c.waiting.requests > 0 {
+			requests, tokens := g.startable(now, c)
+			for _, p := range c.pools {
+				p.waiting.requests += requests
+				p.waiting.tokens += tokens
+			}
 		}
 	}
 }
 
-// gateWaiting is what waits for a channel or pool.
+// gateAhead is for how many requests beyond the free slots a budget is asked
+// for: calls end while the grant is on its way.
+const gateAhead = 4
+
+// startable returns what of those that wait for c could start soon if there
+// were a budget: what waits for slots as well needs none yet, and would keep
+// from others what it cannot use, and start all at once when slots come.
+// The first to start is counted as large as it is, the rest by their mean.
+func (g *Gate) startable(now Nanos, c *gateChannel) (requests int64, tokens Tokens) {
+	w := &c.waiting
+	free := max(c.share(now, g.lost, g.met)-c.used(now), 0) + gateAhead
+	if w.requests <= free {
+		return w.requests, w.tokens
+	}
+	tokens = Tokens(mulDiv(int64(w.tokens), free, w.requests))
+	if w.first != nil {
+		tokens = max(tokens, w.first.tokens+Tokens(mulDiv(int64(w.tokens), free-1, w.requests)))
+	}
+	return free, tokens
+}
+
+// gateWaiting is what waits for a channel or pool. first goes first.
 type gateWaiting struct {
 	requests, urgent int64
 	tokens           Tokens
+	first            *gateRequest
 }
 
 // spreadLane counts a lane's requests on every tier open to it. One that is
@@ -313,6 +338,9 @@ func (t *gateTier) spread(lane *queueLane) {
 		w.requests += upTo.requests - done.requests
 		w.urgent += upTo.urgent - done.urgent
 		w.tokens += upTo.tokens - done.tokens
+		if first := lane.first(); w.first == nil || queueLess(first, w.first) {
+			w.first = first
+		}
 		done = upTo
 	}
 }
