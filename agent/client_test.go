@@ -432,10 +432,12 @@ func TestTroubleIsToldOnce(t *testing.T) {
 		inbox := &deaf{heals: 12}
 		b := newBench(t, func(c *Config) { c.Inbox = inbox })
 		time.Sleep(9500 * time.Millisecond)
+		synctest.Wait()
 		if n := strings.Count(b.log.String(), "listening to the controller ended"); n != 1 || inbox.tries < 9 {
 			t.Errorf("told %d times in %d tries, want once", n, inbox.tries)
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if n := strings.Count(b.log.String(), "listening to the controller ended"); n != 2 {
 			t.Errorf("told %d times, want once more after it was better", n)
 		}

@@ -62,13 +62,13 @@ func responsesAnswer(stream bool, id, name, text string) []byte {
 		return object{"type": "output_text", "text": text, "annotations": []object{}}
 	}
 	item := func(status string, content ...object) object {
-		return object{"id": "msg_" + id, "type": "message", "role": "assistant", "status": status, "content": append([]object{}, content...)}
+		return object{"id": "msg_" + id, "type": "message", "role": "assistant", "status": status, "content": list(content)}
 	}
 	response := func(status string, output ...object) object {
 		return object{
 			"id": "resp_" + id, "object": "response", "created_at": 0, "model": name, "status": status, "error": nil,
 			"incomplete_details": nil, "instructions": nil, "metadata": object{}, "parallel_tool_calls": true, "tool_choice": "auto",
-			"tools": []object{}, "output": append([]object{}, output...), "weir": mark(),
+			"tools": []object{}, "output": list(output), "weir": mark(),
 			"usage": object{
 				"input_tokens": 0, "output_tokens": 0, "total_tokens": 0,
 				"input_tokens_details": object{"cached_tokens": 0}, "output_tokens_details": object{"reasoning_tokens": 0},
@@ -93,6 +93,14 @@ func responsesAnswer(stream bool, id, name, text string) []byte {
 	s.add("response.output_item.done", object{"output_index": 0, "item": item("completed", part(text))})
 	s.add("response.completed", object{"response": whole})
 	return []byte(s.text.String())
+}
+
+// list is a list that is written as one when it is empty, too.
+func list(all []object) []object {
+	if all == nil {
+		return []object{}
+	}
+	return all
 }
 
 // events writes named events.

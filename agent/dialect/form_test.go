@@ -7,8 +7,6 @@ import (
 	"mime/multipart"
 	"strings"
 	"testing"
-
-	"weir/model"
 )
 
 func TestReadForm(t *testing.T) {
@@ -100,7 +98,7 @@ func TestOpaque(t *testing.T) {
 		{Chat, "", "", ErrNotJSON},
 		{Media, "application/json", "{}", nil},
 	} {
-		if b, err := Read(tt.d, tt.kind, []byte(tt.in)); !errors.Is(err, tt.err) || err == nil && (b.Model != "" || b.Input < model.Tokens(1)) {
+		if b, err := Read(tt.d, tt.kind, []byte(tt.in)); !errors.Is(err, tt.err) || err == nil && (b.Model != "" || b.Input < 1) {
 			t.Errorf("%v %q %q: %+v, %v; want %v", tt.d, tt.kind, tt.in, b, err, tt.err)
 		}
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,9 +70,9 @@ func playClass(t *testing.T, path string, r refusal, at string) {
 		case "body":
 			say(w, 200, r.envelope(path, false))
 		case "first event":
-			stream(w, append(append([]string{}, s.start...), r.envelope(path, true))...)
+			stream(w, slices.Concat(s.start, []string{r.envelope(path, true)})...)
 		default:
-			stream(w, append(append([]string{}, s.start...), s.delta...)...)
+			stream(w, slices.Concat(s.start, s.delta)...)
 			pauseShort()
 			more(w, r.envelope(path, true))
 		}

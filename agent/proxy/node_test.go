@@ -28,7 +28,7 @@ type told struct {
 }
 
 // node runs a script against a proxy whose provider does what it is asked.
-func node(t *testing.T, script string) (map[string]told, *prompted, *world) {
+func node(t *testing.T, script string) (map[string]told, *prompted) {
 	t.Helper()
 	bin, err := exec.LookPath("node")
 	if err != nil {
@@ -55,7 +55,7 @@ func node(t *testing.T, script string) (map[string]told, *prompted, *world) {
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatalf("%s: %v", out, err)
 	}
-	return got, p, w
+	return got, p
 }
 
 // troubled adds routes of their own for what makes trouble, all to the same
@@ -110,7 +110,7 @@ func wantTold(t *testing.T, got map[string]told, want map[string]told) {
 // TestOpenAIForJavaScript holds what the official SDK makes of everything that
 // may happen: its own errors with the right fields, and no repeats of its own.
 func TestOpenAIForJavaScript(t *testing.T) {
-	got, p, _ := node(t, "openai.mjs")
+	got, p := node(t, "openai.mjs")
 	want := map[string]told{
 		"plain": {OK: "hi"}, "stream": {OK: "hi"}, "tools": {OK: `{"city":"Oslo"}`}, "tools streamed": {OK: `{"city":"Oslo"}`},
 		"embeddings": {OK: 3.0}, "responses": {OK: "hi"}, "responses streamed": {OK: "hi"}, "file": {OK: "file-1"}, "abort": {OK: "aborted"},
@@ -138,7 +138,7 @@ func TestOpenAIForJavaScript(t *testing.T) {
 
 // TestAnthropicForJavaScript does the same with Anthropic's.
 func TestAnthropicForJavaScript(t *testing.T) {
-	got, p, _ := node(t, "anthropic.mjs")
+	got, p := node(t, "anthropic.mjs")
 	want := map[string]told{
 		"plain": {OK: "hi"}, "stream": {OK: "hi"}, "helper": {OK: 3.0}, "tools": {OK: "Oslo"}, "tools streamed": {OK: `{"city":"Oslo"}`},
 		"count": {OK: 14.0}, "models": {OK: true}, "abort": {OK: "aborted"},

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -76,7 +75,7 @@ func TestPaths(t *testing.T) {
 				method = r.Method
 				say(w, http.StatusOK, tt.answer, "Content-Type", tt.answerType)
 			}, func(c *agent.Config) { c.Fleet.Channels[0].Provider = "" })
-			r := w.request(context.Background(), tt.path, tt.body)
+			r := w.request(t.Context(), tt.path, tt.body)
 			r.Method = tt.method
 			if tt.kind != "" {
 				r.Header.Set("Content-Type", tt.kind)
@@ -143,7 +142,7 @@ func TestRoutes(t *testing.T) {
 		c.Fleet.Routes = append(c.Fleet.Routes, model.RouteConfig{Name: "other", Tiers: []model.TierConfig{spare}, DegradeCore: -1})
 	})
 	list := func(header ...string) answer {
-		r := w.request(context.Background(), "/v1/files", "", header...)
+		r := w.request(t.Context(), "/v1/files", "", header...)
 		r.Method = http.MethodGet
 		return w.do(r)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,7 +127,7 @@ func playPlace(t *testing.T, path string, s shape, p place) {
 	}
 	want := s.whole
 	if !p.plain {
-		want = strings.Join(append(append(append([]string{}, s.start...), s.delta...), s.stop...), "")
+		want = strings.Join(slices.Concat(s.start, s.delta, s.stop), "")
 		want = strings.Replace(want, usageFrame, "", 1) // it was not asked for
 	}
 	if p.again && got.body != want {

@@ -30,8 +30,8 @@ func busOptions(n *config.NATS, name, agent, credential string, log *slog.Logger
 	o := natslog.Options{
 		Name: name, Agent: agent, OnFault: trouble.tell,
 		Extra: []nats.Option{
-			nats.ConnectHandler(func(*nats.Conn) { trouble.over("connected to nats") }),
-			nats.ReconnectHandler(func(*nats.Conn) { trouble.over("connected to nats again") }),
+			nats.ConnectHandler(func(*nats.Conn) { trouble.over(false) }),
+			nats.ReconnectHandler(func(*nats.Conn) { trouble.over(true) }),
 		},
 	}
 	if n.TLS.CAFile != "" {
@@ -85,11 +85,16 @@ func (t *troubleLog) tell(f natslog.Fault, err error) {
 	}
 }
 
-func (t *troubleLog) over(message string) {
+// over says that a connection stands, again if there was one before.
+func (t *troubleLog) over(again bool) {
 	t.mu.Lock()
 	clear(t.told)
 	t.mu.Unlock()
-	t.log.Info(message)
+	if again {
+		t.log.Info("connected to nats again")
+		return
+	}
+	t.log.Info("connected to nats")
 }
 
 // connect connects to NATS and waits until it is there. One that is not is bad

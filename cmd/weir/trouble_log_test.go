@@ -24,7 +24,7 @@ func TestTroubleLog(t *testing.T) {
 	if n := strings.Count(out.String(), "trouble with nats"); n != 3 {
 		t.Errorf("told %d times, want each kind once:\n%s", n, out.String())
 	}
-	l.over("connected to nats again")
+	l.over(true)
 	l.tell(natslog.FaultServer, nats.ErrAuthorization)
 	if n := strings.Count(out.String(), "authorization violation"); n != 2 {
 		t.Errorf("told %d times, want once more:\n%s", n, out.String())
