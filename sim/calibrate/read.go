@@ -21,10 +21,10 @@ import (
 
 // Bounds of a request log.
 const (
-	maxLine    = 1 << 20  // bytes of one line; a longer one is broken
-	maxBytes   = 64 << 30 // of a whole log, unpacked
-	maxDepth   = 6        // of objects within a line
-	maxShown   = 20       // broken lines that are listed
+	maxLine    = 1 << 20 // bytes of one line; a longer one is broken
+	maxBytes   = 8 << 30 // of a whole log, unpacked
+	maxDepth   = 6       // of objects within a line
+	maxShown   = 20      // broken lines that are listed
 	maxColumns = 256
 )
 

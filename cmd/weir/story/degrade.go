@@ -8,11 +8,10 @@ import (
 
 // stretch is a time in which calls of a route went to a lesser tier.
 type stretch struct {
-	first   Event
-	last    model.Nanos
-	calls   uint64
-	channel string // that answered first
-	tier    uint8
+	first Event
+	last  model.Nanos
+	calls uint64
+	tier  uint8
 }
 
 // quiet ends a stretch: so long no call went to a lesser tier.
@@ -27,6 +26,9 @@ func (s *Story) degrade(r *model.Record) {
 				s.lesser(r, a, at)
 			}
 		}
+	}
+	if len(s.stretch) == 0 {
+		return
 	}
 	cfg, _ := s.fleet.Config()
 	for i := range cfg.Routes {
@@ -56,7 +58,7 @@ func (s *Story) lesser(r *model.Record, a *model.Attempts, at *model.Attempt) {
 	}
 	d := s.stretch[at.Route]
 	if d == nil {
-		d = &stretch{channel: to, tier: at.Tier}
+		d = &stretch{tier: at.Tier}
 		s.stretch[at.Route] = d
 		e := Event{Seq: r.Seq, Time: Instant(r.Time), Channel: instead[0], Rule: RuleDegraded, Parts: []Part{PartRoute}, After: int64(at.Tier), Cause: cause(r.Fact, nil)}
 		if s.o.Channel != "" {

@@ -28,11 +28,11 @@ type Story struct {
 	next    int
 	omitted uint64
 
-	last     map[aspect]Event  // the newest event of each part of a channel
-	since    map[aspect]*tally // what came of the calls after it
-	minutes  map[string]*minute
-	stretch  map[string]*stretch // by route
-	degraded uint64
+	names   map[string]bool   // of the channels
+	last    map[aspect]Event  // the newest event of each part of a channel
+	since   map[aspect]*tally // what came of the calls after it
+	minutes map[string]*minute
+	stretch map[string]*stretch // by route
 }
 
 // aspect is one part of one channel.
@@ -45,10 +45,12 @@ type aspect struct {
 // story's from then on.
 func New(fleet *model.Fleet, o Options) *Story {
 	o.Keep = max(o.Keep, 1)
-	return &Story{
-		o: o, fleet: fleet, time: fleet.LastTime(), last: map[aspect]Event{}, since: map[aspect]*tally{},
+	s := &Story{
+		names: map[string]bool{}, o: o, fleet: fleet, time: fleet.LastTime(), last: map[aspect]Event{}, since: map[aspect]*tally{},
 		minutes: map[string]*minute{}, stretch: map[string]*stretch{},
 	}
+	s.name()
+	return s
 }
 
 // Fleet returns the state behind the newest record.
@@ -123,14 +125,15 @@ func (s *Story) concerns(channel string) bool { return s.o.Channel == "" || chan
 
 // known reports whether the fleet has the channel: what reports name is not
 // bounded, what is configured is.
-func (s *Story) known(channel string) bool {
+func (s *Story) known(channel string) bool { return s.names[channel] }
+
+// name notes the channels of the configuration in force.
+func (s *Story) name() {
+	clear(s.names)
 	c, _ := s.fleet.Config()
 	for i := range c.Channels {
-		if c.Channels[i].Name == channel {
-			return true
-		}
+		s.names[c.Channels[i].Name] = true
 	}
-	return false
 }
 
 func (s *Story) decision(d *model.Decision, r *model.Record, calls map[string]*tally) {
@@ -170,6 +173,12 @@ func (s *Story) forget(r *model.Record) {
 	case *model.Config, *model.Rebase:
 	default:
 		return
+	}
+	s.name()
+	for route := range s.stretch {
+		if s.insteadOf(route, s.stretch[route].tier) == nil {
+			delete(s.stretch, route)
+		}
 	}
 	for key := range s.last {
 		if key.channel != "" && !s.known(key.channel) {
