@@ -197,6 +197,7 @@ func (c *coder) channel(ch *channel) {
 	num(c, &fl.Before)
 	num(c, &fl.Started)
 	num(c, &fl.StartedBefore)
+	num(c, &fl.Best)
 	c.flag(&ch.paced)
 	ev := &ch.evidence
 	num(c, &ev.Score)

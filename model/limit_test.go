@@ -311,3 +311,25 @@ func TestHintsOfLimits(t *testing.T) {
 		t.Errorf("600 a minute are let through, and %d are believed", v[0].RequestsPerMin)
 	}
 }
+
+// TestPaceOfQuietTime holds that a refusal in a quiet time does not teach a
+// limit far below what was let through before.
+func TestPaceOfQuietTime(t *testing.T) {
+	par := DefaultParams()
+	c := newChannel("m", &par, Hour)
+	c.cfg = &ChannelConfig{Name: "m"}
+	now := Hour
+	for range 20 {
+		c.notePace(now)
+		now += flowSpan
+		c.counts[ClassOK] += 100 // 1200 a minute
+	}
+	for range 20 {
+		c.notePace(now)
+		now += flowSpan
+	}
+	a := &Attempt{Reserved: 10}
+	if requests, tokens := c.pace(now, a); requests < 500 || requests > 600 || tokens != requests {
+		t.Errorf("%d requests and %d tokens a minute, want a little under 600 of each", requests, tokens)
+	}
+}

@@ -11,6 +11,9 @@ import (
 type flow struct {
 	At, Before             Nanos
 	Started, StartedBefore int64
+	// Best is the highest pace between two marks, in requests per minute; a
+	// 512th of it is forgotten with each mark, half within half an hour.
+	Best int64
 }
 
 // flowSpan is the least time between two marks.
@@ -30,17 +33,23 @@ func (c *channel) started() int64 {
 // notePace keeps how much was started up to now.
 func (c *channel) notePace(now Nanos) {
 	if f := &c.flow; f.At == 0 || now-f.At >= flowSpan {
-		*f = flow{At: now, Started: c.started(), Before: f.At, StartedBefore: f.Started}
+		n := c.started()
+		best := f.Best - f.Best/512
+		if f.At > 0 {
+			best = max(best, min(mulDiv(max(n-f.Started, 0), int64(Minute), int64(now-f.At)), maxRate))
+		}
+		*f = flow{At: now, Started: n, Before: f.At, StartedBefore: f.Started, Best: best}
 	}
 }
 
-// pace returns what was started of late, in requests and tokens per minute.
+// pace returns what was started of late, in requests and tokens per minute. A
+// quiet time proves nothing: what was let through before counts half.
 func (c *channel) pace(now Nanos, a *Attempt) (requests, tokens int64) {
 	at, was := c.flow.Before, c.flow.StartedBefore
 	if at == 0 {
 		at, was = c.flow.At, c.flow.Started
 	}
-	requests = mulDiv(max(c.started()-was, 1), int64(Minute), int64(max(now-at, Second)))
+	requests = max(mulDiv(max(c.started()-was, 1), int64(Minute), int64(max(now-at, Second))), c.flow.Best/2)
 	each := max(int64(a.Reserved), 1)
 	if ok := int64(c.counts[ClassOK]); ok > 0 {
 		each = max(int64((c.tokensIn+c.tokensOut)/uint64(ok)), 1)
