@@ -216,7 +216,6 @@ func TestHoldTrial(t *testing.T) {
 	if h.trying(h.tried+h.patience(), 8) || !h.proven {
 		t.Error("a call that was not refused in time does not count as taken")
 	}
-	_ = par
 }
 
 func TestEvidence(t *testing.T) {

@@ -198,7 +198,7 @@ func (f *Fleet) holdChannel(c *channel, until Nanos, reason string, fx *Effects)
 	fx.Now = true
 }
 
-// release ends the holds of the pools that c draws on.
+// releasePools ends the holds of the pools that c draws on.
 func (f *Fleet) releasePools(c *channel) {
 	f.eachPool(c, func(p *pool) {
 		p.hold = poolHold{until: min(p.hold.until, f.now)}
