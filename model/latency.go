@@ -91,7 +91,7 @@ const (
 	settleMost = Minute
 	// exploreEvery is how often a refused window is tried at exploreShare.
 	exploreEvery     = 10 * Minute
-	exploreShare PPM = 700_000
+	exploreShare PPM = 800_000
 	// exploreLeast is the window below which it is not: few calls take long to
 	// tell, and a slot is much of it.
 	exploreLeast Milli = 16_000
