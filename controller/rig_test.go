@@ -222,7 +222,7 @@ func (a *agent) report(attempts ...model.Attempt) *model.Attempts {
 	report := &model.Attempts{
 		Source: model.Source{Agent: a.id, Boot: a.boot, Seq: a.seq, Span: 1, Base: a.base},
 		Channels: []model.ChannelReport{
-			{Channel: "a", InFlight: 1, Queued: 3}, {Channel: "b"},
+			{Channel: "a", InFlight: 9, Queued: 3}, {Channel: "b"},
 		},
 		Attempts: attempts,
 	}
