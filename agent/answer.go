@@ -122,7 +122,9 @@ func (a *attempt) marks(frame []byte) bool {
 		return ok && string(data) == "[DONE]"
 	case dialect.Messages:
 		data, ok := dialect.Data(frame)
-		var head struct{ Type string }
+		var head struct {
+			Type string `json:"type"`
+		}
 		return ok && bytes.Contains(data, []byte("message_stop")) && json.Unmarshal(data, &head) == nil && head.Type == "message_stop"
 	case dialect.Responses:
 		return a.judge.Terminal()

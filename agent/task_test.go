@@ -20,8 +20,16 @@ func TestTasks(t *testing.T) {
 		class model.Class // how the attempt before ended, 0 for none
 		want  bool
 	}{
-		{0, true}, {model.ClassOK, true}, {model.ClassOverloaded, true}, {model.ClassInvalid, true}, {model.ClassCanceled, true},
-		{model.ClassTransport, true}, {model.ClassOK, true}, {model.ClassRateLimited, false}, {0, false}, {model.ClassInvalid, false},
+		{0, true},
+		{model.ClassOK, true},
+		{model.ClassOverloaded, true},
+		{model.ClassInvalid, true},
+		{model.ClassCanceled, true},
+		{model.ClassTransport, true},
+		{model.ClassOK, true},
+		{model.ClassRateLimited, false},
+		{0, false},
+		{model.ClassInvalid, false},
 	} {
 		if step.class != 0 {
 			a.ended(step.class)

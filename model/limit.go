@@ -129,12 +129,12 @@ func (l *limit) unlearn() {
 
 // source names what the pace comes from.
 func (l *limit) source(p *Params) string {
-	switch n := l.known(p); {
-	case n == 0:
+	switch l.known(p) {
+	case 0:
 		return ""
-	case n == l.Told:
+	case l.Told:
 		return "told"
-	case n == l.Hinted:
+	case l.Hinted:
 		return "hinted"
 	}
 	return "learned"

@@ -183,8 +183,10 @@ func TestHoldEscalates(t *testing.T) {
 func TestHoldHeedsHints(t *testing.T) {
 	par := DefaultParams()
 	for _, c := range []struct{ hint, want Nanos }{
-		{100 * Millisecond, 100 * Millisecond}, {30 * Second, 30 * Second},
-		{24 * Hour, par.HoldDefault}, {-1, par.HoldDefault},
+		{100 * Millisecond, 100 * Millisecond},
+		{30 * Second, 30 * Second},
+		{24 * Hour, par.HoldDefault},
+		{-1, par.HoldDefault},
 	} {
 		var h poolHold
 		if got := h.refused(&par, Hour, Hour, 0, c.hint, 0); got != c.want {

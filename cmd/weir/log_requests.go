@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,7 +88,7 @@ func newRequestWriter(out io.Writer, asCSV, withTime bool) (*requestWriter, erro
 	w.table = csv.NewWriter(w.buf)
 	header := requestFields[:]
 	if withTime {
-		header = append(header[:len(header):len(header)], timeField)
+		header = append(slices.Clip(header), timeField)
 	}
 	return w, w.table.Write(header)
 }

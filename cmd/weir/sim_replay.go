@@ -245,9 +245,14 @@ func (w *whatIf) print(out io.Writer) error {
 		name string
 		a, b float64
 	}{
-		{"completed", w.Recorded.Completed, w.Asked.Completed}, {"completed, worst run", w.Recorded.Least, w.Asked.Least}, {"completed, best run", w.Recorded.Most, w.Asked.Most},
-		{"attempts", w.Recorded.Attempts, w.Asked.Attempts}, {"refused", w.Recorded.Refused, w.Asked.Refused}, {"wasted attempts", w.Recorded.Wasted, w.Asked.Wasted},
-		{"p50_s", w.Recorded.P50S, w.Asked.P50S}, {"p95_s", w.Recorded.P95S, w.Asked.P95S},
+		{"completed", w.Recorded.Completed, w.Asked.Completed},
+		{"completed, worst run", w.Recorded.Least, w.Asked.Least},
+		{"completed, best run", w.Recorded.Most, w.Asked.Most},
+		{"attempts", w.Recorded.Attempts, w.Asked.Attempts},
+		{"refused", w.Recorded.Refused, w.Asked.Refused},
+		{"wasted attempts", w.Recorded.Wasted, w.Asked.Wasted},
+		{"p50_s", w.Recorded.P50S, w.Asked.P50S},
+		{"p95_s", w.Recorded.P95S, w.Asked.P95S},
 	} {
 		fmt.Fprintf(t, "  %s\t%.4g\t%.4g\n", f.name, f.a, f.b)
 	}

@@ -40,10 +40,10 @@ func (c *topCommand) Run(e *env) error {
 		return err
 	}
 	_, err = tea.NewProgram(top.New(e.ctx, fleet), tea.WithContext(e.ctx), tea.WithInput(e.stdin), tea.WithOutput(e.stdout)).Run()
-	if errors.Is(err, tea.ErrProgramKilled) && e.ctx.Err() != nil {
-		return nil // the process is stopped
+	if e.ctx.Err() == nil { // else the process is stopped, and so it ends
+		return err
 	}
-	return err
+	return nil
 }
 
 // apiFleet is a fleet behind a controller's API.

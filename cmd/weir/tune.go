@@ -136,11 +136,11 @@ func (c *simTuneCommand) config(g *ground) (tune.Config, error) {
 		return s, badInput(fmt.Errorf("--seeds=%d: want 1 to 1000", c.Seeds))
 	case c.Workers < 0 || c.Workers > 1024:
 		return s, badInput(fmt.Errorf("--workers=%d: want 1 to 1024", c.Workers))
-	case !within(c.Tail, 0, 1):
+	case !upTo(c.Tail, 1):
 		return s, badInput(fmt.Errorf("--tail=%v: want 0 to 1", c.Tail))
-	case !within(c.Tolerance, 0, math.MaxFloat64):
+	case !upTo(c.Tolerance, math.MaxFloat64):
 		return s, badInput(fmt.Errorf("--tolerance=%v: want 0 or more", c.Tolerance))
-	case !within(c.Worth, 0, math.MaxFloat64):
+	case !upTo(c.Worth, math.MaxFloat64):
 		return s, badInput(fmt.Errorf("--worth=%v: want 0 or more", c.Worth))
 	}
 	for _, name := range c.Only {
@@ -151,8 +151,8 @@ func (c *simTuneCommand) config(g *ground) (tune.Config, error) {
 	return s, c.weigh(&s.Weights)
 }
 
-// within reports whether v is from low to high; NaN is not.
-func within(v, low, high float64) bool { return v >= low && v <= high }
+// upTo reports whether v is from 0 to most; NaN is not.
+func upTo(v, most float64) bool { return v >= 0 && v <= most }
 
 // weigh puts the named weights in.
 func (c *simTuneCommand) weigh(w *tune.Weights) error {
@@ -160,7 +160,7 @@ func (c *simTuneCommand) weigh(w *tune.Weights) error {
 		o := tune.Objective(0)
 		for ; o < tune.NumObjectives && o.String() != name; o++ {
 		}
-		if o == tune.NumObjectives || !within(v, 0, 1e6) {
+		if o == tune.NumObjectives || !upTo(v, 1e6) {
 			return badInput(fmt.Errorf("--weights=%s=%v: want goodput, waste, tail, fairness, collapse or recovery and a number from 0", name, v))
 		}
 		w[o] = v

@@ -40,11 +40,11 @@ func (v *Verdict) Holds() bool { return v.Held == v.All && v.All > 0 }
 func Names() []string {
 	var out []string
 	for _, r := range rules() {
-		text := r.name
+		words := []string{r.name}
 		for _, b := range r.bounds {
-			text += " " + b.key + "="
+			words = append(words, b.key+"=")
 		}
-		out = append(out, text)
+		out = append(out, strings.Join(words, " "))
 	}
 	slices.Sort(out)
 	return out

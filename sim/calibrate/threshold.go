@@ -208,8 +208,8 @@ func around(ls []level) []level {
 			lastOK = i
 		}
 	}
-	for i := len(ls) - 1; i >= 0; i-- {
-		if ls[i].no > 0 {
+	for i, l := range slices.Backward(ls) {
+		if l.no > 0 {
 			firstNo = i
 		}
 	}

@@ -159,12 +159,11 @@ type Route struct {
 	Tiers []Tier // at least one
 }
 
-// Tier is a weighted set of channels, or a fixed answer; Weighted is a channel
-// in it.
-type (
-	Tier     = strict.Tier
-	Weighted = strict.Weighted
-)
+// Tier is a weighted set of channels, or a fixed answer.
+type Tier = strict.Tier
+
+// Weighted is a channel in a tier.
+type Weighted = strict.Weighted
 
 // ProviderByName returns the provider with that name, or nil.
 func (i *Incident) ProviderByName(name string) *Provider {
