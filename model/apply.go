@@ -158,6 +158,7 @@ func (f *Fleet) lose(m *member, s *Source, settled uint64, fx *Effects) {
 func (f *Fleet) heard(m *member) {
 	m.returned = m.returned || m.left || m.forgotten
 	if m.away {
+		f.setAlarm(m.until) // it was not looked at meanwhile
 		for _, c := range f.channels {
 			if i, ok := searchLease(c.leases, m.agent); ok && c.leases[i].away {
 				c.advance(f.now)
