@@ -157,8 +157,10 @@ func (f *Fleet) lose(m *member, s *Source, settled uint64, fx *Effects) {
 // heard notes that an agent spoke, and ends its absence.
 func (f *Fleet) heard(m *member) {
 	m.returned = m.returned || m.left || m.forgotten
-	if m.away {
+	if m.away || m.left || m.forgotten {
 		f.setAlarm(m.until) // it was not looked at meanwhile
+	}
+	if m.away {
 		for _, c := range f.channels {
 			if i, ok := searchLease(c.leases, m.agent); ok && c.leases[i].away {
 				c.advance(f.now)
