@@ -35,7 +35,8 @@ func gossip(t *testing.T) *httptest.Server {
 		case !strings.Contains(key, plantedKey):
 			w.WriteHeader(http.StatusUnauthorized)
 			fmt.Fprintf(w, `{"error":{"message":"Incorrect API key provided: %s","type":"invalid_request_error","code":"invalid_api_key"}}`, key)
-		case n%4 == 1:
+		case n%8 == 3:
+			w.Header().Set("Retry-After-Ms", "20")
 			w.WriteHeader(http.StatusTooManyRequests)
 			fmt.Fprintf(w, `{"error":{"message":"rate limit for key %s at %q","type":"rate_limit","code":"%s"}}`, key, body, plantedPrompt)
 		case n%4 == 2:
@@ -82,7 +83,7 @@ retry: {max_attempts: 2, base: 10ms, max: 20ms}
 			t.Fatal(err)
 		}
 		req.Header.Set("Authorization", "Bearer "+plantedClient)
-		req.Header.Set("X-Weir-Deadline-Ms", "3000")
+		req.Header.Set("X-Weir-Deadline-Ms", "1000")
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
