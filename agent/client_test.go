@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,13 +26,31 @@ type bench struct {
 	out    *memlog.Outbox
 	client *Client
 	set    *metrics.Set
-	log    *bytes.Buffer
+	log    *sharedLog
 	rev    uint64
+}
+
+// sharedLog is a log that is read while it is written.
+type sharedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *sharedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *sharedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func newBench(t *testing.T, edit ...func(*Config)) *bench {
 	t.Helper()
-	b := &bench{t: t, bus: memlog.New("test", memlog.Options{}), set: metrics.NewSet(), log: &bytes.Buffer{}}
+	b := &bench{t: t, bus: memlog.New("test", memlog.Options{}), set: metrics.NewSet(), log: &sharedLog{}}
 	b.out = b.bus.Outbox()
 	cfg := Config{
 		Agent: "agent-1", Version: "test", Metrics: b.set, Log: slog.New(slog.NewTextHandler(b.log, nil)),
@@ -414,12 +433,12 @@ func TestManyCallers(t *testing.T) {
 // deaf is an inbox that nothing can be heard on, until it may.
 type deaf struct {
 	events.Inbox
-	tries int
-	heals int // the try that hears something before it fails too
+	tries atomic.Int64
+	heals int64 // the try that hears something before it fails too
 }
 
 func (d *deaf) Listen(ctx context.Context, agent string, h events.Handler) error {
-	if d.tries++; d.tries == d.heals {
+	if d.tries.Add(1) == d.heals {
 		h.Term(&model.TermNotice{Term: 1, Controller: "test"})
 	}
 	return errors.New("authorization violation")
@@ -433,8 +452,8 @@ func TestTroubleIsToldOnce(t *testing.T) {
 		b := newBench(t, func(c *Config) { c.Inbox = inbox })
 		time.Sleep(9500 * time.Millisecond)
 		synctest.Wait()
-		if n := strings.Count(b.log.String(), "listening to the controller ended"); n != 1 || inbox.tries < 9 {
-			t.Errorf("told %d times in %d tries, want once", n, inbox.tries)
+		if n := strings.Count(b.log.String(), "listening to the controller ended"); n != 1 || inbox.tries.Load() < 9 {
+			t.Errorf("told %d times in %d tries, want once", n, inbox.tries.Load())
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
