@@ -189,14 +189,10 @@ func TestFull(t *testing.T) {
 	appendN(t, l, 1, 1000)
 }
 
-// TestStreamSettings opens logs whose stream was made by somebody else.
+// TestStreamSettings opens logs whose stream was made by somebody else. Each
+// has a server of its own: a stream that is made anew at once after it was
+// deleted sometimes finds its folder in the way.
 func TestStreamSettings(t *testing.T) {
-	s := natstest.Start(t, nil)
-	nc := connect(t, s, natslog.Options{})
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, change := range map[string]func(*jetstream.StreamConfig){
 		"messages per subject": func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 5 },
 		"messages":             func(c *jetstream.StreamConfig) { c.MaxMsgs = 5 },
@@ -205,19 +201,12 @@ func TestStreamSettings(t *testing.T) {
 	} {
 		c := jetstream.StreamConfig{Name: stream, Subjects: []string{"weir.f.log.*"}}
 		change(&c)
-		if _, err := js.CreateStream(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		nc, _ := made(t, c)
 		if _, err := natslog.OpenLog(t.Context(), nc, fleet, natslog.LogOptions{}); err == nil {
 			t.Errorf("a stream with a limit of %s is taken", name)
 		}
-		if err := js.DeleteStream(t.Context(), stream); err != nil {
-			t.Fatal(err)
-		}
 	}
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: stream, Subjects: []string{"weir.f.log.*"}, FirstSeq: 77}); err != nil {
-		t.Fatal(err)
-	}
+	nc, js := made(t, jetstream.StreamConfig{Name: stream, Subjects: []string{"weir.f.log.*"}, FirstSeq: 77})
 	l, err := natslog.OpenLog(t.Context(), nc, fleet, natslog.LogOptions{MaxBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -235,6 +224,20 @@ func TestStreamSettings(t *testing.T) {
 	if _, err := natslog.OpenLog(t.Context(), nc, "a.b", natslog.LogOptions{}); err == nil {
 		t.Error("a fleet with a dot is taken")
 	}
+}
+
+// made starts a server and makes a stream there.
+func made(t *testing.T, c jetstream.StreamConfig) (*nats.Conn, jetstream.JetStream) {
+	t.Helper()
+	nc := connect(t, natstest.Start(t, nil), natslog.Options{})
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	return nc, js
 }
 
 // TestRights gives an agent the rights it is said to need and no other.
