@@ -106,16 +106,13 @@ func whole(t *testing.T, what string, f Figures) {
 	v := reflect.ValueOf(f)
 	for i := range v.NumField() {
 		name, field := v.Type().Field(i).Name, v.Field(i)
-		switch field.Kind() {
-		case reflect.Float64:
+		if field.CanFloat() {
 			if n := field.Float(); math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
 				t.Errorf("%s: %s is %v", what, name, n)
 			}
-		case reflect.String:
-			if field.Len() == 0 {
-				t.Errorf("%s: %s is empty", what, name)
-			}
-		default:
+		}
+		if field.Kind() == reflect.String && field.Len() == 0 {
+			t.Errorf("%s: %s is empty", what, name)
 		}
 	}
 }
