@@ -90,6 +90,9 @@ func TestSimReplay(t *testing.T) {
 }
 
 func TestSimCalibrate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulations, which take long under the race detector")
+	}
 	path := livedJournal(t)
 	out := filepath.Join(t.TempDir(), "world.yaml")
 	got := weir(t, "", "sim", "calibrate", path, "-o", out, "--json")

@@ -107,6 +107,9 @@ func TestSimRun(t *testing.T) {
 // the same bytes but for wall_s, also when the next incident's oracle runs
 // beside this one's policies.
 func TestSimRunParallel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulations, which take long under the race detector")
+	}
 	args := []string{"sim", "run", "testdata/quick.yaml", "2064-quota", "two-models", "--compress", "8s", "--seeds", "2", "--json", "--policy", "all"}
 	wall := regexp.MustCompile(`"wall_s":[0-9.e-]+`)
 	var outs []string

@@ -30,6 +30,9 @@ func quickStudy(t *testing.T, more ...string) []string {
 // TestTuneIsTheSame: one worker and three write the same study, and so does
 // one that was killed twice on its way.
 func TestTuneIsTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulations, which take long under the race detector")
+	}
 	dir := t.TempDir()
 	args := quickStudy(t)
 	study := func(name string) string { return filepath.Join(dir, name+".jsonl") }
@@ -71,6 +74,9 @@ func TestTuneIsTheSame(t *testing.T) {
 // TestTuneParamsFile: what -o writes can be read as a file of parameters, and
 // holds all of them.
 func TestTuneParamsFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulations, which take long under the race detector")
+	}
 	out := filepath.Join(t.TempDir(), "p.yaml")
 	got := weir(t, "", quickStudy(t, "-o", out, "--json")...)
 	if got.code != exitOK {
@@ -105,6 +111,9 @@ func TestTuneParamsFile(t *testing.T) {
 // TestTuneKeepsDefaults: a small budget finds nothing that is surely better
 // than the defaults, and says so.
 func TestTuneKeepsDefaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulations, which take long under the race detector")
+	}
 	out := filepath.Join(t.TempDir(), "p.yaml")
 	got := weir(t, "", "sim", "tune", "--incidents", "testdata/quick.yaml,row-ambiguous-8", "--compress", "20s", "--trials", "8", "--seeds", "2", "-o", out)
 	if got.code != exitOK || !strings.HasPrefix(got.stdout, "keep what you have") {
