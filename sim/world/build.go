@@ -3,6 +3,7 @@ package world
 import (
 	"time"
 
+	"weir/model"
 	"weir/sim/incident"
 	"weir/sim/provider"
 	"weir/sim/workload"
@@ -79,12 +80,15 @@ func (w *world) start(a *agent) {
 	}
 }
 
-// stop ends an agent's process: what it had in hand is lost.
-func (w *world) stop(a *agent) {
+// stop ends an agent's process: what it had in hand is lost. It returns the
+// permits of the calls that were in flight.
+func (w *world) stop(a *agent) (cut []uint64) {
 	a.up = false
 	for i := range w.requests.used {
 		if r := w.requests.at(i); r.alive && r.Agent == a.index {
-			w.abandon(i)
+			if k, ok := w.abandon(i); ok {
+				cut = append(cut, w.attempts.at(k).permit.ID)
+			}
 			w.book.second.Failed++
 			if w.oracle != nil {
 				w.oracle.remove(i)
@@ -99,6 +103,7 @@ func (w *world) stop(a *agent) {
 	if a.own != nil {
 		a.own.setDown(true)
 	}
+	return cut
 }
 
 // script makes a change of the fleet happen, or end.
@@ -155,15 +160,22 @@ func (w *world) resume(c *incident.FleetChange) {
 	w.at(int64(c.At+c.For+c.Over), onTrickle, 0, 0)
 }
 
-// leave ends an agent's process in order: it says good-bye.
+// leave ends an agent's process in order: it cancels its calls and says
+// good-bye.
 func (w *world) leave(a *agent) {
 	door := a.weir
-	w.stop(a)
+	cut := w.stop(a)
 	if door == nil {
 		return
 	}
 	door.gate.Stop(w.nanos())
-	m := w.bus.report()
-	door.gate.Report(w.nanos(), m)
-	w.bus.publish(a, m)
+	for _, permit := range cut {
+		door.gate.Done(w.nanos(), permit, model.Outcome{Class: model.ClassCanceled, RetryAfter: -1, Rule: "sim"})
+	}
+	for left := false; !left; {
+		m := w.bus.report()
+		door.gate.Report(w.nanos(), m)
+		left = m.Leaving
+		w.bus.publish(a, m)
+	}
 }

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -73,5 +74,20 @@ func TestEveryIncidentConserves(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFleetShrinks: agents that are taken away leave nothing claimed, though
+// they had calls in flight.
+func TestFleetShrinks(t *testing.T) {
+	inc := builtin(t, "fleet-growth")
+	inc = inc.Compress(2 * time.Minute)
+	w, _ := lived(t, inc, PolicyWeir)
+	states := map[string]int{}
+	for _, a := range w.fleet().View().Agents {
+		states[a.State]++
+	}
+	if got, want := states, (map[string]int{"here": 10, "left": 190}); !maps.Equal(got, want) {
+		t.Errorf("agents at the end: %v, want %v", got, want)
 	}
 }
