@@ -31,14 +31,15 @@ type Loop struct {
 	// Created is the log's at the last look.
 	position store.Position
 
-	reading reading
-	storing storing
-	leading leading
-	telling telling
-	looking looking
-	keeping keeping
-	faults  faults
-	usage   usage
+	reading  reading
+	storing  storing
+	leading  leading
+	electing electing
+	telling  telling
+	looking  looking
+	keeping  keeping
+	faults   faults
+	usage    usage
 
 	asked   chan func()   // what other goroutines want to see
 	waiters []waiter      // for a record to be folded
@@ -66,6 +67,9 @@ func New(o Options) (*Loop, error) {
 	l.storing.results = make(chan error, 1)
 	l.leading.results = make(chan appended, 1)
 	l.leading.turn = make(chan struct{}, 1)
+	l.leading.standby = o.Election != nil
+	l.electing.results = make(chan campaigned, 1)
+	l.electing.at, l.electing.free = time.Now(), time.Now()
 	l.telling.broadcasts = make(chan broadcast, 1)
 	l.telling.leased = make(chan leased, 1)
 	l.telling.changed = map[string]struct{}{}
@@ -96,6 +100,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	cancel()
 	l.reading.stop()
 	l.helpers.Wait()
+	l.resign()
 	if err != nil {
 		return err
 	}
@@ -137,6 +142,7 @@ func (l *Loop) turn(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		now := time.Now()
+		l.campaign(ctx, now)
 		l.write(ctx, now)
 		l.tell(ctx, now)
 		l.keep(ctx)
@@ -156,6 +162,8 @@ func (l *Loop) turn(ctx context.Context) error {
 			}
 		case r := <-l.leading.results:
 			l.written(r)
+		case c := <-l.electing.results:
+			l.campaigned(c)
 		case b := <-l.telling.broadcasts:
 			l.told(b)
 		case r := <-l.telling.leased:
@@ -176,7 +184,7 @@ func (l *Loop) turn(ctx context.Context) error {
 // nextDue returns when something is due if nothing comes before.
 func (l *Loop) nextDue(now time.Time) time.Time {
 	due := now.Add(time.Minute)
-	for _, at := range []time.Time{l.writeDue(now), l.tellDue(now), l.storeDue(), l.lookDue()} {
+	for _, at := range []time.Time{l.writeDue(now), l.tellDue(now), l.storeDue(), l.lookDue(), l.campaignDue(), l.electionEnd()} {
 		if !at.IsZero() && at.Before(due) {
 			due = at
 		}

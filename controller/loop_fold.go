@@ -38,7 +38,7 @@ func (l *Loop) take(e events.Entry) {
 		return
 	case e.Seq > next && l.position.Seq == 0 && e.Seq == l.reading.first:
 		// The log begins here. It may hold its own base further on.
-		l.reading.unseen = e.Seq - next
+		l.reading.unseen, l.electing.lacks = e.Seq-next, true
 		l.owe("the log begins at record %d and there is no state before it", e.Seq)
 	case e.Seq > next:
 		l.hole(next, e.Seq)
@@ -67,7 +67,7 @@ func (l *Loop) noted(f model.Fact, before, after model.Counters) {
 	switch f := f.(type) {
 	case *model.Rebase:
 		if after.Rebases > before.Rebases {
-			l.position.Owed, l.reading.unseen = "", 0
+			l.position.Owed, l.reading.unseen, l.electing.lacks = "", 0, false
 		}
 	case *model.Attempts:
 		if after.Attempts > before.Attempts {

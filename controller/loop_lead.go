@@ -63,16 +63,17 @@ type appended struct {
 func (l *Loop) lead() {
 	d := &l.leading
 	term := l.fleet.Term()
-	ours := term > 0 && l.fleet.Controller() == l.name
+	ours := term > 0 && l.fleet.Controller() == l.name && l.elected()
 	switch {
 	case ours && term != d.term:
 		d.term, d.leads, d.fenced, d.standby = term, true, false, false
 		l.telling.all(l.fleet)
 		l.log.Info("leading", slog.Uint64("term", term), slog.Uint64("seq", l.position.Seq))
 	case !ours && (d.leads || !d.standby && d.bid != 0 && term >= d.bid):
-		d.term, d.leads, d.standby = 0, false, true
+		// Who is elected was only overtaken by what a leader before it sent late.
+		d.term, d.leads, d.standby = 0, false, l.options.Election == nil || !l.elected()
 		l.telling.silence()
-		l.log.Warn("another controller leads, standing by", slog.Uint64("term", term), slog.String("leader", l.fleet.Controller()))
+		l.log.Warn("another controller leads", slog.Uint64("term", term), slog.String("leader", l.fleet.Controller()))
 	}
 }
 
@@ -116,6 +117,8 @@ func (l *Loop) writeDue(now time.Time) time.Time {
 	d := &l.leading
 	switch {
 	case d.busy || !l.reading.caughtUp || l.reading.broken || l.position.Seq < d.awaited:
+		return time.Time{}
+	case !l.elected():
 		return time.Time{}
 	case now.Before(d.after):
 		return d.after

@@ -69,6 +69,9 @@ func (l *Loop) begin(ctx context.Context, s sight) error {
 			l.faults.add(l, kind, describe(kind, l.position, s))
 			l.looking.told = kind
 		}
+		if err := l.mayMend(ctx); err != nil {
+			return err
+		}
 		if err := l.mend(ctx, kind, s.info); err != nil {
 			return err
 		}
@@ -160,6 +163,7 @@ func (l *Loop) owe(format string, args ...any) {
 // hole counts the entries from..to-1 that the log does not have.
 func (l *Loop) hole(from, to uint64) {
 	l.lost(to - from)
+	l.electing.lacks = true
 	l.position.Missing += to - from
 	l.faults.add(l, faultHoled, fmt.Sprintf("records %d to %d are missing", from, to-1))
 }

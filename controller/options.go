@@ -35,6 +35,10 @@ type Options struct {
 	Log    events.Log
 	Outbox events.Outbox
 	Store  Store
+	// Election decides which of several controllers leads; the others fold the
+	// same log and stand by. Nil means that this is the only one: it leads
+	// from its start, and another that starts takes its place.
+	Election events.Election
 	// Controller is this process's id, as an agent's name; empty means
 	// "controller". Each start adds a random part of its own.
 	Controller string

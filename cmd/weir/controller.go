@@ -20,6 +20,7 @@ import (
 	"weir/controller/history"
 	"weir/controller/store"
 	"weir/controller/web"
+	"weir/events"
 	"weir/events/natslog"
 )
 
@@ -35,6 +36,8 @@ type controllerCommand struct {
 // Help is shown by --help.
 func (*controllerCommand) Help() string {
 	return `The controller reads the fleet's log from NATS, keeps its state in a local store, and tells the sidecars what they may use. It brings its own NATS server unless the file or --nats names another. What changes state over HTTP needs a token: the one in WEIR_TOKEN (controller.token_env), else the one it made at its first start in weir-data/credentials.
+
+With a NATS server of your own several controllers may run, each with a store of its own: one is elected and leads, the others fold the same log and one of them takes over within about two seconds of the leader's end.
 
 Examples:
 
@@ -111,27 +114,40 @@ func (p *controllerProcess) start(id string) error {
 	p.closers.add(func() error { nc.Close(); return nil })
 	ctx, cancel := context.WithTimeout(p.ctx, connectWithin)
 	defer cancel()
-	log, err := natslog.OpenLog(ctx, nc, p.file.Model.Fleet, natslog.LogOptions{})
+	log, err := natslog.OpenLog(ctx, nc, p.file.Model.Fleet, natslog.LogOptions{Replicas: p.file.NATS.Replicas})
 	if err != nil {
 		return badInput(fmt.Errorf("nats at %s: %w", p.where(), err))
 	}
-	outbox, err := natslog.OpenOutbox(ctx, nc, p.file.Model.Fleet, 0)
+	outbox, err := natslog.OpenOutbox(ctx, nc, p.file.Model.Fleet, p.file.NATS.Replicas)
+	if err != nil {
+		return badInput(fmt.Errorf("nats at %s: %w", p.where(), err))
+	}
+	election, err := p.election(ctx, nc, id)
 	if err != nil {
 		return badInput(fmt.Errorf("nats at %s: %w", p.where(), err))
 	}
 	p.metrics = metrics.NewSet()
 	p.loop, err = controller.New(controller.Options{
-		Fleet: p.file.Model.Fleet, Log: log, Outbox: outbox, Store: p.state, Controller: id, Version: version(),
+		Fleet: p.file.Model.Fleet, Log: log, Outbox: outbox, Store: p.state, Controller: id, Version: version(), Election: election,
 		Config: &p.file.Model, Keep: p.file.Controller.Keep, Logger: p.log, Metrics: p.metrics,
 	})
 	return badInput(err)
+}
+
+// election returns how this controller comes to lead. With a server in its own
+// process it is the only one there can be.
+func (p *controllerProcess) election(ctx context.Context, nc *nats.Conn, id string) (events.Election, error) {
+	if p.bus != nil {
+		return nil, nil
+	}
+	return natslog.OpenElection(ctx, nc, p.file.Model.Fleet, id, p.file.NATS.Replicas)
 }
 
 // hint says what to do about a store that cannot be opened.
 func hint(err error) error {
 	switch {
 	case errors.Is(err, store.ErrLocked):
-		return fmt.Errorf("%w; stop the other one, or choose another folder with --store", err)
+		return fmt.Errorf("%w; stop the other one, or choose another folder with --store (a second controller that stands by needs a NATS server outside both, see --nats)", err)
 	case errors.Is(err, store.ErrNewer):
 		return fmt.Errorf("%w; run the newer version, or choose another folder with --store", err)
 	case errors.Is(err, store.ErrUnreadable):

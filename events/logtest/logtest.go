@@ -24,6 +24,8 @@ type Bus struct {
 	Writer func(agent string) events.Writer
 	Inbox  func(agent string) events.Inbox
 	Outbox func() events.Outbox
+	// Election returns a candidate of that name.
+	Election func(name string) events.Election
 }
 
 // Case is one demand of the contract.
@@ -64,6 +66,9 @@ func Cases() []Case {
 		{"own lease only", testOwnLease},
 		{"lease without agent", testBadLease},
 		{"listen ends", testListenEnds},
+		{"election", testElection},
+		{"election ends", testElectionEnds},
+		{"election again", testElectionAgain},
 	}
 }
 

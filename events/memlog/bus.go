@@ -59,6 +59,7 @@ type Bus struct {
 	faults    Faults
 	log       store
 	out       told
+	elected   held
 	listeners map[*listener]struct{}
 	changed   chan struct{} // closed and made anew when log or faults change
 }
@@ -142,4 +143,6 @@ var (
 	_ events.Loader = (*Log)(nil)
 	_ events.Outbox = (*Outbox)(nil)
 	_ events.Inbox  = (*Inbox)(nil)
+
+	_ events.Election = (*Election)(nil)
 )

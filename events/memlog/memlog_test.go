@@ -22,6 +22,9 @@ func conform(b *memlog.Bus) *logtest.Bus {
 		Writer: b.Writer,
 		Inbox:  func(agent string) events.Inbox { return b.Inbox(agent) },
 		Outbox: func() events.Outbox { return b.Outbox() },
+		Election: func(name string) events.Election {
+			return b.Election(name, 2*time.Second)
+		},
 	}
 }
 

@@ -42,6 +42,13 @@ func conform(t *testing.T, s *natstest.Server, fleet string) *logtest.Bus {
 		Fleet:  fleet,
 		Log:    log,
 		Outbox: outbox,
+		Election: func(name string) events.Election {
+			e, err := natslog.OpenElection(t.Context(), nc, fleet, name, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		},
 		Writer: func(agent string) events.Writer {
 			w, err := natslog.NewWriter(connect(t, s, natslog.Options{Agent: agent}), fleet, agent)
 			if err != nil {

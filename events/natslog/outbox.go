@@ -31,6 +31,12 @@ type Outbox struct {
 
 	limits sync.Mutex // held while limits are sent, so that they are stored in order
 	board  events.Board
+
+	// turn is held during a call where several servers keep the stream: they
+	// refuse a message whose expectation names a subject that another message
+	// on its way names too, and all of a term name its announcement.
+	turn       sync.Mutex
+	replicated bool
 }
 
 // OpenOutbox returns a way to tell a fleet, and makes its stream when there is
@@ -43,7 +49,7 @@ func OpenOutbox(ctx context.Context, nc *nats.Conn, fleet string, replicas int) 
 	if err != nil {
 		return nil, fmt.Errorf("open outbox: %w", err)
 	}
-	_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+	stream, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name:              outStream(fleet),
 		Subjects:          []string{events.OutSubjects(fleet)},
 		Retention:         jetstream.LimitsPolicy,
@@ -60,7 +66,7 @@ func OpenOutbox(ctx context.Context, nc *nats.Conn, fleet string, replicas int) 
 	if err != nil {
 		return nil, fmt.Errorf("open outbox: %w", errorOf(err))
 	}
-	return &Outbox{nc: nc, js: js, fleet: fleet}, nil
+	return &Outbox{nc: nc, js: js, fleet: fleet, replicated: stream.CachedInfo().Config.Replicas > 1}, nil
 }
 
 // termTries is how often an announcement is sent when another comes between
@@ -147,8 +153,46 @@ func (o *Outbox) put(ctx context.Context, term uint64, subject string, data []by
 		return fmt.Errorf("term %d, announced %d: %w", term, announced, events.ErrConflict)
 	}
 	opts = append(opts, jetstream.WithExpectLastSequenceForSubject(fence, events.TermSubject(o.fleet)))
-	_, err := o.js.PublishMsg(ctx, message(subject, data), opts...)
-	return errorOf(err)
+	if o.replicated {
+		o.turn.Lock()
+		defer o.turn.Unlock()
+	}
+	return o.send(ctx, message(subject, data), opts)
+}
+
+const (
+	// sendTries is how often an output is sent when one before it, whose
+	// outcome nobody waited for, may still be on its way; sendAfter the pause.
+	sendTries = 5
+	sendAfter = 20 * time.Millisecond
+)
+
+// errUnsettled is a refusal that does not say that the term is over.
+var errUnsettled = errors.New("an output before is still on its way")
+
+func (o *Outbox) send(ctx context.Context, m *nats.Msg, opts []jetstream.PublishOpt) error {
+	for range sendTries {
+		_, err := o.js.PublishMsg(ctx, m, opts...)
+		var api *jetstream.APIError
+		if !errors.As(err, &api) || api.ErrorCode != jetstream.JSErrCodeStreamWrongLastSequenceConstant {
+			return errorOf(err)
+		}
+		if err := sleep(ctx, sendAfter); err != nil {
+			return err
+		}
+	}
+	return errUnsettled
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // PutLimits implements events.Outbox.

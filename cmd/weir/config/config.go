@@ -45,6 +45,9 @@ type NATS struct {
 	// TokenEnv names the environment variable with the token that a server of
 	// your own wants; empty for none. CredsFile is its credentials file.
 	TokenEnv, CredsFile string
+	// Replicas is how many servers of your own keep log and state, 1, 3 or 5;
+	// 0 leaves it as it is, or 1.
+	Replicas int
 	// TLS is what the embedded server shows, and whom clients trust.
 	TLS TLS
 }

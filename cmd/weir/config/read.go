@@ -98,6 +98,7 @@ func (r *reader) nats(f *strict.Fields) {
 	f.Text("credential_file", &n.CredentialFile)
 	r.variable(f, "token_env", &n.TokenEnv)
 	f.Text("creds_file", &n.CredsFile)
+	count(f, "replicas", &n.Replicas, 1, 5)
 	tlsOf(f, &n.TLS, true)
 	shown := ""
 	for _, key := range []string{"credential_file", "token_env", "creds_file"} {
@@ -114,6 +115,8 @@ func (r *reader) nats(f *strict.Fields) {
 	switch {
 	case n.Embedded && f.Has("url"):
 		r.Fault(f.Key("url"), "%s: is for a server of your own; leave it out, or set embedded: false", f.Sub("url"))
+	case n.Embedded && n.Replicas > 1:
+		r.Fault(f.Key("replicas"), "%s: is for a cluster of your own, with url; the embedded server is alone", f.Sub("replicas"))
 	case !n.Embedded:
 		f.Need("url")
 	}

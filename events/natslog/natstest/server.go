@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -41,6 +43,34 @@ func Start(tb testing.TB, change func(*server.Options)) *Server {
 	s.Restart(tb)
 	tb.Cleanup(func() { s.Stop() })
 	return s
+}
+
+// Cluster starts servers that listen and form a cluster, each on an empty
+// store. They end with the test.
+func Cluster(tb testing.TB, n int) []*Server {
+	tb.Helper()
+	var routes []*url.URL
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		routes = append(routes, &url.URL{Scheme: "nats", Host: l.Addr().String()})
+		if err := l.Close(); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	var all []*Server
+	for i := range n {
+		all = append(all, Start(tb, func(o *server.Options) {
+			Listen(o)
+			port, _ := strconv.Atoi(routes[i].Port()) // it is one
+			o.ServerName = fmt.Sprint("natstest", i)
+			o.Cluster = server.ClusterOpts{Name: "natstest", Host: "127.0.0.1", Port: port}
+			o.Routes = routes
+		}))
+	}
+	return all
 }
 
 // Restart starts the server on the store it had.
