@@ -176,7 +176,7 @@ func (c *callers) one(url string) {
 	}
 	data, err := io.ReadAll(answer.Body)
 	_ = answer.Body.Close()
-	if err != nil || answer.StatusCode != http.StatusOK || !bytes.Contains(data, []byte("yes")) {
+	if err != nil || answer.StatusCode != http.StatusOK || !bytes.Contains(data, []byte(`"choices"`)) {
 		c.trouble(fmt.Sprint(answer.Status, " ", string(data), " ", err))
 		return
 	}

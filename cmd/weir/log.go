@@ -209,6 +209,10 @@ type exportCommand struct {
 	As      string `enum:"journal,requests" default:"journal" placeholder:"KIND" help:"journal, or requests: one line for each call, as CSV into a FILE that ends in .csv, else as JSON."`
 	Journal string `placeholder:"FILE" help:"With --as requests: a journal to read instead of the log."`
 	Times   bool   `help:"With --as requests: an eleventh field, timestamp, when each call was sent."`
+
+	// state returns the state of a controller that runs, for a log that was
+	// trimmed; nil where only --store may have it.
+	state func(ctx context.Context) ([]byte, error)
 }
 
 // Help is shown by --help.
@@ -321,7 +325,12 @@ func (c *exportCommand) begin(ctx context.Context, l *openLog, w *journal.Writer
 	if err != nil || c.From > 0 || info.First == 1 {
 		return err
 	}
-	if err := l.loadStored(c.Store, info.First); err != nil {
+	err = l.loadStored(c.Store, info.First)
+	if err == nil && c.state != nil {
+		l.stored = new(stored)
+		l.stored.snapshot, err = c.state(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if l.stored == nil || l.stored.snapshot == nil {

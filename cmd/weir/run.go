@@ -40,6 +40,8 @@ type program struct {
 	Config     configCommand     `cmd:"" help:"Check and push weir.yaml."`
 	Init       initCommand       `cmd:"" help:"Write a first weir.yaml and the credentials of a fleet."`
 	Credential credentialCommand `cmd:"" help:"Let agents and operators into the fleet's own NATS, and shut them out."`
+	Backup     backupCommand     `cmd:"" help:"Write state and log to a file."`
+	Restore    restoreCommand    `cmd:"" help:"Make a controller's store from such a file."`
 }
 
 // env is what a command works with.

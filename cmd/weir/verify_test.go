@@ -25,6 +25,7 @@ type keeper struct {
 	loop *controller.Loop
 	log  *natslog.Log
 	nc   *nats.Conn
+	url  string // of its NATS
 	stop func()
 }
 
@@ -38,8 +39,9 @@ func newKeeper(t *testing.T, dir string, keep uint64) *keeper {
 			t.Fatal(err)
 		}
 	}
-	bus, err := controller.StartNATS(controller.NATSOptions{Store: filepath.Join(dir, "nats")})
+	bus, err := controller.StartNATS(controller.NATSOptions{Store: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0"})
 	must(err)
+	k.url = bus.URL()
 	nc, err := bus.Connect(natslog.Options{Name: "test"})
 	must(err)
 	k.nc = nc

@@ -16,6 +16,7 @@
 //	GET  /api/v1/agents           agents
 //	GET  /api/v1/decisions        ?channel= agent= rule= from= to= limit= oldest=1
 //	GET  /api/v1/params           the parameters in force
+//	GET  /api/v1/snapshot         the whole state in its canonical encoding, for a backup
 //	POST /api/v1/commands         {"command","channel","agent","value","mode","for","by","why"}
 //	POST /api/v1/params           {"name","by","why","params":{NAME:NUMBER}}
 //	POST /api/v1/config           an encoded configuration, as events.Encode writes it

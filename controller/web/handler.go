@@ -24,6 +24,7 @@ type Controller interface {
 	Status(ctx context.Context) (controller.Status, error)
 	View(ctx context.Context) (model.FleetView, error)
 	Params(ctx context.Context) (model.ParamSet, uint64, error)
+	Snapshot(ctx context.Context) (data []byte, digest [32]byte, seq uint64, err error)
 	Decisions(q controller.DecisionQuery) ([]controller.Decision, error)
 	Append(ctx context.Context, f model.Fact) (seq uint64, err error)
 	Wait(ctx context.Context, seq uint64) error
@@ -87,6 +88,7 @@ func Handler(o Options) http.Handler {
 		"GET /api/v1/decisions":       h.decisions,
 		"GET /api/v1/params":          h.params,
 		"GET /api/v1/history":         h.history,
+		"GET /api/v1/snapshot":        h.snapshot,
 		"GET " + livePath:             h.live,
 	} {
 		mux.HandleFunc(pattern, h.reading(show))

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
@@ -210,4 +211,20 @@ func (h *handler) params(w http.ResponseWriter, r *http.Request) {
 		p.Params[spec.Name] = spec.Get(&set.Params)
 	}
 	answer(w, http.StatusOK, p)
+}
+
+// snapshot is the whole state for a backup.
+type snapshot struct {
+	Seq    uint64 `json:"seq"`
+	Digest string `json:"digest"`
+	State  []byte `json:"state"`
+}
+
+func (h *handler) snapshot(w http.ResponseWriter, r *http.Request) {
+	data, digest, seq, err := h.Controller.Snapshot(r.Context())
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	answer(w, http.StatusOK, snapshot{Seq: seq, Digest: hex.EncodeToString(digest[:]), State: data})
 }
