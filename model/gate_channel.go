@@ -61,45 +61,74 @@ type gateChannel struct {
 	attempts    [NumClasses]uint64
 }
 
-// gatePace is how long the good calls of a channel took, by size (powers of
-// two of the tokens reserved): a running mean that weighs the newest by an
-// eighth. Were it one for all, long calls would make short ones look hopeless,
-// and since those then never run, for ever.
-type gatePace [gatePaces]struct{ took, at Nanos }
-
-// gatePaces is the number of sizes told apart: beyond two to the power of 23
-// tokens they are all the same.
-const gatePaces = 24
-
-// paceLasts is how long a pace is believed without a new call: then halved,
-// so that a channel that was slow once is tried again.
-const paceLasts = 30 * Second
-
-func (p *gatePace) add(now, took Nanos, tokens Tokens) {
-	s := &p[min(log2(tokens), gatePaces-1)]
-	if s.took == 0 {
-		s.took = took
-	}
-	s.took += (took - s.took) / 8
-	s.at = now
+// gatePace is how long the good calls of a channel took: running means that
+// weigh the newest by an eighth, of the time and of its distance from that. They
+// are kept by size (powers of two of the tokens reserved): were they one for
+// all, long calls would make short ones look hopeless, and since those then
+// never run, for ever.
+type gatePace struct {
+	sizes [gatePaces]gateTime
+	// all is over all sizes, tokens the mean size.
+	all    gateTime
+	tokens Tokens
 }
 
-// expect returns how long a call of that size is expected to take, 0 when
-// unknown.
-func (p *gatePace) expect(now Nanos, tokens Tokens) Nanos {
-	s := &p[min(log2(tokens), gatePaces-1)]
-	return s.took >> min((now-s.at)/paceLasts, 62)
+// gateTime is what is known of the times of calls: their mean, the mean
+// distance from it, how many (up to paceWeight) and when the newest ended.
+type gateTime struct{ took, off, n, at Nanos }
+
+const (
+	// gatePaces is the number of sizes told apart: beyond two to the power of
+	// 23 tokens they are all the same.
+	gatePaces = 24
+	// paceWeight is the inverse weight of the newest call.
+	paceWeight = 8
+	// paceLeast is how many calls of a size tell its own pace: with fewer it is
+	// that of all, less in proportion for smaller ones.
+	paceLeast = 4
+	// paceLasts is how long a pace is believed without a new call: then halved,
+	// so that a channel that was slow once is tried again. sizeLasts is the
+	// same for that of one size, which falls back on that of all.
+	paceLasts = 30 * Second
+	sizeLasts = 5 * Minute
+)
+
+func (p *gatePace) add(now, took Nanos, tokens Tokens) {
+	p.sizes[min(log2(tokens), gatePaces-1)].add(now, took)
+	p.all.add(now, took)
+	p.tokens += (tokens - p.tokens) / Tokens(p.all.n)
+}
+
+func (t *gateTime) add(now, took Nanos) {
+	t.n, t.at = min(t.n+1, paceWeight), now
+	if t.n > 1 {
+		t.off += (max(took-t.took, t.took-took) - t.off) / (t.n - 1)
+	}
+	t.took += (took - t.took) / t.n
+}
+
+// expect returns how long a call of that size is expected to take, and within
+// which nearly all such calls end: the mean and five times the mean distance
+// from it, 0 when unknown. Of calls whose times are log-normal with a spread
+// of 1 one in seventy takes longer.
+func (p *gatePace) expect(now Nanos, tokens Tokens) (mean, most Nanos) {
+	t, halved := p.sizes[min(log2(tokens), gatePaces-1)], min((now-p.all.at)/paceLasts, 62)
+	if t.n < paceLeast || now-t.at > sizeLasts {
+		t = p.all
+		t.took = Nanos(mulDiv(int64(t.took), int64(min(tokens, p.tokens)), int64(max(p.tokens, 1))))
+	}
+	return t.took >> halved, (t.took + 5*t.off) >> halved
 }
 
 // late reports whether a call of r would hardly end in time: it is work for
-// nobody, and in an overload a queue would serve only such. That is when less
-// than a good call's time is left; and less than three times that for who has
-// spent most of its time waiting, since one in three calls takes longer than
-// the mean and one in twenty-five longer than three times that (log-normal,
-// spread 1).
+// nobody. That is when less than a good call's time is left; and where another
+// that waits has more, when less is left than within which nearly all calls
+// end: in an overload a queue serves whoever has just enough time left, and a
+// mean would be enough for every second.
 func (p *gatePace) late(now Nanos, r *gateRequest) bool {
-	need, left := p.expect(now, r.tokens), r.deadline-now
-	return left < need || left < 3*need && now-r.since > left
+	mean, most := p.expect(now, r.tokens)
+	left := r.deadline - now
+	return left < mean || left < most && r.outlasted(now+most)
 }
 
 // gateTold is what the broadcasts said of a channel.

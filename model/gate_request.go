@@ -51,6 +51,20 @@ type gateRequest struct {
 	at gateAttempt
 }
 
+// outlasted reports whether somebody of its priority or above waits beside it
+// in a line of which the last need not end before that instant.
+func (r *gateRequest) outlasted(until Nanos) bool {
+	l := r.node.lane
+	if l == nil {
+		return false
+	}
+	n := -1 // itself
+	for _, waiting := range r.route.waiting[r.priority:] {
+		n += waiting
+	}
+	return n > 0 && l.last().deadline >= until
+}
+
 // gateAttempt is the attempt in flight of a request.
 type gateAttempt struct {
 	channel *gateChannel

@@ -1,0 +1,78 @@
+package model
+
+import "testing"
+
+// TestPaceBySize holds that a size tells its own pace once enough calls of it
+// ended, and that until then it has that of all, less in proportion.
+func TestPaceBySize(t *testing.T) {
+	var p gatePace
+	now := Hour
+	want := func(what string, tokens Tokens, mean, most Nanos) {
+		t.Helper()
+		gotMean, gotMost := p.expect(now, tokens)
+		if gotMean != mean || gotMost != most {
+			t.Errorf("%s: got %s and %s, want %s and %s", what, gotMean, gotMost, mean, most)
+		}
+	}
+	want("nothing seen", 1000, 0, 0)
+	for range 3 * paceWeight {
+		p.add(now, 8*Second, 4000)
+	}
+	want("its own", 4000, 8*Second, 8*Second)
+	want("a quarter of the size", 1000, 2*Second, 2*Second)
+	want("larger ones", 64_000, 8*Second, 8*Second)
+	for range paceLeast {
+		p.add(now, Second, 500)
+	}
+	want("its own once there are enough", 500, Second, Second)
+	now += paceLasts
+	want("half after a time without a call", 4000, 4*Second, 4*Second)
+	now += 100 * paceLasts
+	want("nothing in the end", 4000, 0, 0)
+}
+
+// TestPaceMost holds how far beyond the mean nearly all calls end.
+func TestPaceMost(t *testing.T) {
+	var p gatePace
+	for i := range 200 {
+		p.add(Hour, Second+Nanos(i%2)*2*Second, 100)
+	}
+	mean, most := p.expect(Hour, 100)
+	if mean < 3*Second/2 || mean > 5*Second/2 || most < mean+4*Second || most > mean+6*Second {
+		t.Errorf("calls of 1 and 3 s in turn are expected to take %s, at most %s; want about 2 and 7", mean, most)
+	}
+}
+
+// TestPaceLate holds when a call is work for nobody: with less time left than
+// a call takes, and with less than nearly all take where another has more.
+func TestPaceLate(t *testing.T) {
+	var p gatePace
+	for i := range 200 {
+		p.add(Hour, Second+Nanos(i%2)*2*Second, 100)
+	}
+	q, route := newGateQueue(), &gateRoute{}
+	wait := func(number uint64, priority Priority, left Nanos) *gateRequest {
+		r := &gateRequest{number: number, route: route, tokens: 100, priority: priority, rank: uint8(priority), deadline: Hour + left}
+		q.push(r)
+		return r
+	}
+	r := wait(1, PriorityNormal, 4*Second)
+	late := func(what string, want bool) {
+		t.Helper()
+		if got := p.late(Hour, r); got != want {
+			t.Errorf("%s: late is %t, want %t", what, got, want)
+		}
+	}
+	late("alone", false)
+	batch := wait(2, PriorityBatch, Minute)
+	late("beside what is worth less", false)
+	q.remove(batch)
+	short := wait(3, PriorityNormal, 5*Second)
+	late("beside one with no more time", false)
+	long := wait(4, PriorityNormal, Minute)
+	late("beside one with more", true)
+	q.remove(short)
+	q.remove(long)
+	r.deadline = Hour + Second
+	late("with less than a call takes", true)
+}
