@@ -95,6 +95,12 @@ func (x *exchange) run() (*http.Response, error) {
 		return x.refuse(fault), nil
 	}
 	p, err := x.transport.client.Acquire(ctx, x.request)
+	if err == nil {
+		if fault := x.before(p); fault != nil {
+			x.release()
+			return x.refuse(fault), nil
+		}
+	}
 	var last *attempt
 	for err == nil {
 		last = x.attempt(p)

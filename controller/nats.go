@@ -38,6 +38,9 @@ type NATSOptions struct {
 	// Allowed may connect, and nobody else; see Allow. Nil means everybody,
 	// and then only a loopback address is listened on.
 	Allowed []credential.Credential
+	// Tasks lets agents use the subjects of the fleet's tasks, see
+	// natslog.TaskRights.
+	Tasks bool
 	// TLS is what the server shows to other processes; nil means plain text.
 	TLS *tls.Config
 	// SyncAlways puts every message on disk before it is acknowledged. Without
@@ -61,12 +64,15 @@ const (
 	natsStart = 2 * time.Minute
 	// natsHandshake is how long a TLS handshake may take.
 	natsHandshake = 5 * time.Second
+	// natsAnswer is how long an agent may take to answer another.
+	natsAnswer = 5 * time.Second
 )
 
 // NATS is a NATS server with JetStream in this process. Close frees it.
 type NATS struct {
 	server *server.Server
 	fleet  string
+	tasks  bool
 	own    nkeys.KeyPair // of this process; nil when everybody may connect
 	lock   *pebble.Lock
 
@@ -84,7 +90,7 @@ func StartNATS(o NATSOptions) (*NATS, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &NATS{fleet: o.Fleet, options: options}
+	n := &NATS{fleet: o.Fleet, tasks: o.Tasks, options: options}
 	if o.Allowed != nil {
 		if n.own, err = nkeys.CreateUser(); err != nil {
 			return nil, fmt.Errorf("start nats: %w", err)
@@ -154,9 +160,16 @@ func (n *NATS) users(list []credential.Credential) ([]*server.NkeyUser, error) {
 
 func (n *NATS) rights(agent string) *server.Permissions {
 	publish, subscribe := natslog.Rights(n.fleet, agent)
+	var answers *server.ResponsePermission
+	if n.tasks {
+		p, s := natslog.TaskRights(n.fleet, agent)
+		publish, subscribe = append(publish, p...), append(subscribe, s...)
+		answers = &server.ResponsePermission{MaxMsgs: 1, Expires: natsAnswer}
+	}
 	return &server.Permissions{
 		Publish:   &server.SubjectPermission{Allow: publish, Deny: []string{events.ControlSubject(n.fleet)}},
 		Subscribe: &server.SubjectPermission{Allow: subscribe},
+		Response:  answers,
 	}
 }
 

@@ -21,12 +21,18 @@ type Keys map[[sha256.Size]byte]Client
 
 // client finds whose key a request carries.
 func (k Keys) client(h http.Header) (Client, bool) {
+	_, c, ok := k.find(h)
+	return c, ok
+}
+
+// find returns the key that a request carries, and whose it is.
+func (k Keys) find(h http.Header) (secret string, c Client, ok bool) {
 	for _, secret := range credentials(h) {
 		if c, ok := k[sha256.Sum256([]byte(secret))]; ok && secret != "" {
-			return c, true
+			return secret, c, true
 		}
 	}
-	return Client{}, false
+	return "", Client{}, false
 }
 
 // credentials are the places where the SDKs put a key.

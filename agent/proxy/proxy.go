@@ -16,6 +16,7 @@ import (
 
 	"weir/agent"
 	"weir/agent/dialect"
+	"weir/agent/task"
 	"weir/model"
 )
 
@@ -35,6 +36,7 @@ type Proxy struct {
 	calls  http.RoundTripper
 	set    *metrics.Set
 	keys   atomic.Pointer[Keys]
+	tasks  atomic.Pointer[task.Desk]
 	mux    *http.ServeMux
 	pieces sync.Pool // of copySize
 }
@@ -51,6 +53,7 @@ func New(client *agent.Client, set *metrics.Set) *Proxy {
 	p.mux.HandleFunc("GET /metrics", p.metrics)
 	p.mux.HandleFunc("GET /weir/queue", p.guarded(p.queue))
 	p.mux.HandleFunc("GET /weir/quota", p.guarded(p.quota))
+	p.serveTasks()
 	p.mux.HandleFunc("GET /v1/models", p.guarded(p.models))
 	p.mux.HandleFunc("GET /v1/models/{name...}", p.guarded(p.model))
 	p.mux.HandleFunc("/v1/", p.guarded(p.call))

@@ -14,6 +14,7 @@ import (
 
 	"weir/agent"
 	"weir/agent/proxy"
+	"weir/agent/task"
 	"weir/cmd/weir/config"
 	"weir/events"
 	"weir/events/natslog"
@@ -32,10 +33,13 @@ type agentCommand struct {
 func (*agentCommand) Help() string {
 	return `An application changes its base URL to the sidecar's, and nothing else: the model it names is a route of the file. The sidecar starts and goes on without NATS and without a controller, within what each channel allows for that. Beyond loopback it listens only with agent.client_keys.
 
+With agent.tasks.enabled in the file of controller and agents it takes tasks too: POST /weir/tasks with {"path": ..., "request": {...}}, {"items": [...]} or lines of an OpenAI batch file (Content-Type application/jsonl) answers 202 with an id; GET /weir/tasks/ID?wait=30s, GET .../results, POST .../repeat and .../cancel.
+
 Examples:
 
   weir agent
   weir agent -c weir.yaml --listen 127.0.0.1:8787 --nats nats://10.0.0.5:4222 --id web-1
+  curl http://127.0.0.1:8787/weir/tasks -H 'Content-Type: application/jsonl' --data-binary @batch.jsonl
   OPENAI_BASE_URL=http://127.0.0.1:8787/v1 python application.py`
 }
 
@@ -87,6 +91,7 @@ type agentProcess struct {
 	nc      *nats.Conn
 	client  *agent.Client
 	proxy   *proxy.Proxy
+	desk    *task.Desk // nil where there are no tasks
 	keys    keyFile
 	// credential is the file of what it shows to NATS, empty for none.
 	credential string
@@ -121,6 +126,23 @@ func (p *agentProcess) start(id string) error {
 	}
 	p.proxy = proxy.New(p.client, set)
 	p.proxy.SetKeys(keys)
+	return p.openTasks(id, set)
+}
+
+// openTasks makes the desk where tasks are left and worked on, where the file
+// switches them on.
+func (p *agentProcess) openTasks(id string, set *metrics.Set) error {
+	if !p.file.Agent.Tasks.Enabled {
+		return nil
+	}
+	keep, err := natslog.NewTasks(p.nc, p.file.Model.Fleet, id)
+	if err != nil {
+		return badInput(err)
+	}
+	p.desk = task.New(task.Options{
+		Keep: keep, Client: p.client, Calls: p.proxy.Calls(), Age: p.file.Agent.Tasks.Age, Metrics: set, Log: p.log,
+	})
+	p.proxy.SetTasks(p.desk)
 	return nil
 }
 
@@ -167,6 +189,13 @@ func (p *agentProcess) run() error {
 	go p.watch()
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
+	worked := make(chan struct{})
+	go func() {
+		defer close(worked)
+		if p.desk != nil {
+			p.desk.Run(ctx)
+		}
+	}()
 	served := make(chan error, 1)
 	go func() {
 		served <- serve(ctx, p.http, p.proxy, drain, p.log)
@@ -175,6 +204,7 @@ func (p *agentProcess) run() error {
 	<-ctx.Done()
 	wait, done := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer done()
+	defer func() { <-worked }()
 	go p.giveUp(wait, done)
 	if left := p.client.Close(wait); left != nil {
 		p.log.Warn("stopped before everything was done", slog.Any("error", left))

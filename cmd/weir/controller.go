@@ -126,6 +126,11 @@ func (p *controllerProcess) start(id string) error {
 	if err != nil {
 		return badInput(fmt.Errorf("nats at %s: %w", p.where(), err))
 	}
+	if tasks := p.file.Agent.Tasks; tasks.Enabled {
+		if err := natslog.OpenTasks(ctx, nc, p.file.Model.Fleet, natslog.TaskLimits{Bytes: tasks.Bytes, Age: tasks.Age}); err != nil {
+			return badInput(fmt.Errorf("nats at %s: agent.tasks: %w", p.where(), err))
+		}
+	}
 	p.metrics = metrics.NewSet()
 	p.loop, err = controller.New(controller.Options{
 		Fleet: p.file.Model.Fleet, Log: log, Outbox: outbox, Store: p.state, Controller: id, Version: version(), Election: election,
@@ -175,7 +180,7 @@ func (p *controllerProcess) connect(id string) (*nats.Conn, error) {
 		return nil, err
 	}
 	p.bus, err = controller.StartNATS(controller.NATSOptions{
-		Store: n.Store, Listen: n.Listen, TLS: shown, Fleet: p.file.Model.Fleet, Allowed: allowed, SyncAlways: n.SyncAlways, Logger: p.log,
+		Store: n.Store, Listen: n.Listen, TLS: shown, Fleet: p.file.Model.Fleet, Allowed: allowed, Tasks: p.file.Agent.Tasks.Enabled, SyncAlways: n.SyncAlways, Logger: p.log,
 	})
 	if err != nil {
 		return nil, badInput(err)

@@ -103,7 +103,20 @@ type Agent struct {
 	// Cache bound the answers that are kept.
 	Task               agent.TaskConfig
 	Idempotency, Cache agent.KeepConfig
+	Tasks              Tasks
 	TLS                TLS
+}
+
+// Tasks are the asynchronous tasks of the fleet. What they are asked and
+// answered is kept in NATS, where it is on disk.
+type Tasks struct {
+	// Enabled is set when the controller keeps room for them and agents take
+	// them in.
+	Enabled bool
+	// Bytes is the room, half for what is asked and half for what is answered.
+	Bytes int64
+	// Age is how long one may take, and how long its answers are kept.
+	Age time.Duration
 }
 
 // newFile returns what a file says that says nothing.
@@ -119,7 +132,7 @@ func newFile() *File {
 		},
 		NATS:       NATS{Embedded: true, Listen: "127.0.0.1:4222", Store: "./weir-data/nats", Credentials: "./weir-data/credentials"},
 		Controller: Controller{Listen: "127.0.0.1:8080", Store: "./weir-data/state", TokenEnv: "WEIR_TOKEN", TokenFile: "./weir-data/credentials/token", Keep: 1_000_000},
-		Agent:      Agent{Listen: "127.0.0.1:8787", Queue: 1000},
+		Agent:      Agent{Listen: "127.0.0.1:8787", Queue: 1000, Tasks: Tasks{Bytes: 1 << 30, Age: 24 * time.Hour}},
 		Upstreams:  map[string]agent.Upstream{},
 	}
 }

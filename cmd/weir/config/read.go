@@ -22,7 +22,8 @@ const (
 	maxSlots = 1_000_000
 	maxShare = 1_000_000
 	maxRatio = 1000 * strict.PPM
-	minKeep  = 1000 // fewer would be a snapshot every few seconds
+	minKeep  = 1000       // fewer would be a snapshot every few seconds
+	minTasks = 10_000_000 // bytes: some requests and answers of the largest size
 )
 
 // reader reads one weir.yaml.
@@ -152,6 +153,12 @@ func (r *reader) agent(f *strict.Fields) {
 	}
 	keep(f, "idempotency", &a.Idempotency)
 	keep(f, "cache", &a.Cache)
+	if c := f.Child("tasks"); c != nil {
+		c.Flag("enabled", &a.Tasks.Enabled)
+		count(c, "bytes", &a.Tasks.Bytes, minTasks, maxLimit)
+		c.Span("age", &a.Tasks.Age, time.Minute)
+		c.Done()
+	}
 	f.Done()
 }
 

@@ -1,0 +1,299 @@
+package natslog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/events"
+)
+
+// TaskLanes is the number of queues that tasks stand in. Whoever puts one
+// there spreads tenants over them, so that one tenant's thousands do not stand
+// before another's few.
+const TaskLanes = 16
+
+// The bounds of a lane's consumer.
+const (
+	// taskAckWait is how long a delivered record is another's to have after
+	// the last word of whoever works on it.
+	taskAckWait = 10 * time.Second
+	// taskPending bounds the records of a lane that are delivered and not
+	// done with, those put off included.
+	taskPending = 20_000
+)
+
+// TaskLimits bound what is kept of tasks.
+type TaskLimits struct {
+	// Bytes is the room, half of it for what was asked, where a full store
+	// refuses more, and half for what was answered, where the oldest goes.
+	Bytes int64
+	// Age is how long an answer is kept; what was asked is kept twice as long
+	// at most.
+	Age time.Duration
+	// Replicas is how many servers keep it; 0 is 1.
+	Replicas int
+}
+
+// OpenTasks makes the streams and consumers of a fleet's tasks, or sets the
+// bounds of those that are there. Only a controller does.
+func OpenTasks(ctx context.Context, nc *nats.Conn, fleet string, l TaskLimits) error {
+	if err := events.CheckFleet(fleet); err != nil {
+		return fmt.Errorf("open tasks: %w", err)
+	}
+	js, err := open(nc)
+	if err != nil {
+		return fmt.Errorf("open tasks: %w", err)
+	}
+	asked := jetstream.StreamConfig{
+		Name: taskStream(fleet), Subjects: []string{taskSubject(fleet, "todo.>"), taskSubject(fleet, "job.>")},
+		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, MaxMsgsPerSubject: 1,
+		MaxBytes: l.Bytes / 2, MaxAge: 2 * l.Age, MaxMsgSize: events.MaxEntry + headroom,
+		AllowDirect: true, Storage: jetstream.FileStorage, Replicas: max(l.Replicas, 1),
+	}
+	answered := asked
+	answered.Name, answered.Subjects = answerStream(fleet), []string{taskSubject(fleet, "state.>"), taskSubject(fleet, "part.>")}
+	answered.Discard, answered.MaxAge = jetstream.DiscardOld, l.Age
+	for _, c := range []jetstream.StreamConfig{asked, answered} {
+		if _, err := js.CreateOrUpdateStream(ctx, c); err != nil {
+			return fmt.Errorf("open tasks: stream %s of %d bytes: %w", c.Name, c.MaxBytes, errorOf(err))
+		}
+	}
+	for lane := range TaskLanes {
+		_, err := js.CreateOrUpdateConsumer(ctx, asked.Name, jetstream.ConsumerConfig{
+			Durable: laneName(lane), FilterSubject: taskSubject(fleet, fmt.Sprintf("todo.%d.>", lane)),
+			AckPolicy: jetstream.AckExplicitPolicy, AckWait: taskAckWait, MaxDeliver: -1, MaxAckPending: taskPending, MaxWaiting: 10_000,
+		})
+		if err != nil {
+			return fmt.Errorf("open tasks: lane %d: %w", lane, errorOf(err))
+		}
+	}
+	return nil
+}
+
+// TaskRights lists the subjects an agent may use beside those of Rights where
+// the fleet has tasks. Any agent may work on any task; which client may see
+// which task the agents decide.
+func TaskRights(fleet, agent string) (publish, subscribe []string) {
+	publish = []string{
+		taskSubject(fleet, "todo.>"), taskSubject(fleet, "job.>"), taskSubject(fleet, "state.>"), taskSubject(fleet, "part.>"),
+		taskSubject(fleet, "note"), taskSubject(fleet, "ask.*"),
+		"$JS.ACK." + taskStream(fleet) + ".>",
+		"$JS.API.STREAM.INFO." + taskStream(fleet),
+		"$JS.API.CONSUMER.INFO." + taskStream(fleet) + ".*",
+		"$JS.API.CONSUMER.MSG.NEXT." + taskStream(fleet) + ".*",
+	}
+	for _, stream := range []string{taskStream(fleet), answerStream(fleet)} {
+		publish = append(publish, "$JS.API.DIRECT.GET."+stream, directGet(stream, "weir."+fleet+".task.>"), deleteMessage(stream))
+	}
+	return publish, []string{taskSubject(fleet, "note"), taskSubject(fleet, "ask."+agent)}
+}
+
+func taskStream(fleet string) string { return "WEIR_" + fleet + "_TASK" }
+
+func answerStream(fleet string) string { return "WEIR_" + fleet + "_DONE" }
+
+func taskSubject(fleet, rest string) string { return "weir." + fleet + ".task." + rest }
+
+func laneName(lane int) string { return "lane-" + strconv.Itoa(lane) }
+
+func deleteMessage(stream string) string { return "$JS.API.STREAM.MSG.DELETE." + stream }
+
+// Tasks is an agent's way to the fleet's tasks: records by key, queues, and
+// words to the other agents. What the records mean is the agents' matter. A
+// key's first token is todo or job for what was asked, state or part for what
+// was answered; its tokens have only bytes of [A-Za-z0-9_-].
+type Tasks struct {
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	fleet string
+	agent string
+
+	mu         sync.Mutex
+	lanes      [TaskLanes]jetstream.Consumer
+	reconnects uint64
+	steady     time.Time // the connection has stood since
+}
+
+// NewTasks returns an agent's way to the fleet's tasks.
+func NewTasks(nc *nats.Conn, fleet, agent string) (*Tasks, error) {
+	if err := errors.Join(events.CheckFleet(fleet), events.CheckAgent(agent)); err != nil {
+		return nil, fmt.Errorf("open tasks: %w", err)
+	}
+	js, err := open(nc)
+	if err != nil {
+		return nil, fmt.Errorf("open tasks: %w", err)
+	}
+	return &Tasks{nc: nc, js: js, fleet: fleet, agent: agent, steady: time.Now()}, nil
+}
+
+// Agent returns whose it is.
+func (t *Tasks) Agent() string { return t.agent }
+
+// Record is what is kept under a key.
+type Record struct {
+	Key  string
+	Data []byte
+	// Seq is its place in the stream: another for each write.
+	Seq uint64
+	// Time is when it was written.
+	Time time.Time
+}
+
+func (t *Tasks) stream(key string) string {
+	if strings.HasPrefix(key, "todo.") || strings.HasPrefix(key, "job.") {
+		return taskStream(t.fleet)
+	}
+	return answerStream(t.fleet)
+}
+
+// Get returns a record, or events.ErrNotFound.
+func (t *Tasks) Get(ctx context.Context, key string) (Record, error) {
+	m, err := last(ctx, t.nc, t.stream(key), taskSubject(t.fleet, key))
+	if err != nil {
+		return Record{}, fmt.Errorf("get record: %w", err)
+	}
+	return t.record(m)
+}
+
+func (t *Tasks) record(m *nats.Msg) (r Record, err error) {
+	r.Key, r.Data = strings.TrimPrefix(m.Header.Get(jetstream.SubjectHeader), taskSubject(t.fleet, "")), m.Data
+	if r.Seq, err = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64); err == nil {
+		r.Time, err = time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer))
+	}
+	if err != nil {
+		return r, fmt.Errorf("read record: %w", err)
+	}
+	return r, nil
+}
+
+// List returns the records one token below a key, at most a thousand.
+func (t *Tasks) List(ctx context.Context, key string) ([]Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, ackWithin)
+	defer cancel()
+	ask, err := json.Marshal(map[string]any{"multi_last": []string{taskSubject(t.fleet, key+".*")}})
+	if err != nil {
+		return nil, fmt.Errorf("list records: %w", err)
+	}
+	inbox := t.nc.NewInbox()
+	answers := make(chan *nats.Msg, 1100) // the server sends no more at once
+	sub, err := t.nc.ChanSubscribe(inbox, answers)
+	if err != nil {
+		return nil, fmt.Errorf("list records: %w", err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // it ends with the connection too
+	if err := t.nc.PublishRequest("$JS.API.DIRECT.GET."+t.stream(key), inbox, ask); err != nil {
+		return nil, fmt.Errorf("list records: %w", err)
+	}
+	var list []Record
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("list records: %w", ctx.Err())
+		case m := <-answers:
+			switch status := m.Header.Get("Status"); status {
+			case "":
+				r, err := t.record(m)
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, r)
+			case "204", "404":
+				return list, nil
+			default:
+				return nil, fmt.Errorf("list records: status %s %s", status, m.Header.Get("Description"))
+			}
+		}
+	}
+}
+
+// Swap writes a record if the one of its key is that with the given sequence,
+// 0 for none, and returns the new sequence; else events.ErrConflict. What
+// stands there already to the byte counts as written: so a write whose outcome
+// was unclear may be repeated.
+func (t *Tasks) Swap(ctx context.Context, key string, data []byte, last uint64) (uint64, error) {
+	ack, err := t.js.PublishMsg(ctx, message(taskSubject(t.fleet, key), data), jetstream.WithExpectLastSequencePerSubject(last))
+	if err == nil {
+		return ack.Sequence, nil
+	}
+	if err = errorOf(err); errors.Is(err, events.ErrConflict) {
+		if r, e := t.Get(ctx, key); e == nil && bytes.Equal(r.Data, data) {
+			return r.Seq, nil
+		}
+	}
+	return 0, fmt.Errorf("write record: %w", err)
+}
+
+// Set writes a record whatever is there.
+func (t *Tasks) Set(ctx context.Context, key string, data []byte) error {
+	if _, err := t.js.PublishMsg(ctx, message(taskSubject(t.fleet, key), data)); err != nil {
+		return fmt.Errorf("write record: %w", errorOf(err))
+	}
+	return nil
+}
+
+// Drop removes the record with a key and a sequence; one that is gone is no
+// error.
+func (t *Tasks) Drop(ctx context.Context, key string, seq uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, ackWithin)
+	defer cancel()
+	ask, err := json.Marshal(map[string]any{"seq": seq, "no_erase": true})
+	if err != nil {
+		return fmt.Errorf("drop record: %w", err)
+	}
+	m, err := t.nc.RequestWithContext(ctx, deleteMessage(t.stream(key)), ask)
+	if err != nil {
+		return fmt.Errorf("drop record: %w", err)
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return fmt.Errorf("drop record: %w", err)
+	}
+	if answer.Error != nil && !strings.Contains(answer.Error.Description, "no message found") && answer.Error.Code != 404 {
+		return fmt.Errorf("drop record: %w", answer.Error)
+	}
+	return nil
+}
+
+// Names returns the keys below a key that a queue holds, without what is kept
+// under them; at most some ten thousand.
+func (t *Tasks) Names(ctx context.Context, key string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, ackWithin)
+	defer cancel()
+	ask, err := json.Marshal(map[string]any{"subjects_filter": taskSubject(t.fleet, key+".>")})
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	m, err := t.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+t.stream(key), ask)
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+		State struct {
+			Subjects map[string]uint64 `json:"subjects"`
+		} `json:"state"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	if answer.Error != nil {
+		return nil, fmt.Errorf("list keys: %w", answer.Error)
+	}
+	keys := make([]string, 0, len(answer.State.Subjects))
+	for subject := range answer.State.Subjects {
+		keys = append(keys, strings.TrimPrefix(subject, taskSubject(t.fleet, "")))
+	}
+	return keys, nil
+}
