@@ -126,10 +126,8 @@ func (p *controllerProcess) start(id string) error {
 	if err != nil {
 		return badInput(fmt.Errorf("nats at %s: %w", p.where(), err))
 	}
-	if tasks := p.file.Agent.Tasks; tasks.Enabled {
-		if err := natslog.OpenTasks(ctx, nc, p.file.Model.Fleet, natslog.TaskLimits{Bytes: tasks.Bytes, Age: tasks.Age}); err != nil {
-			return badInput(fmt.Errorf("nats at %s: agent.tasks: %w", p.where(), err))
-		}
+	if err := p.openTasks(ctx, nc); err != nil {
+		return badInput(fmt.Errorf("nats at %s: agent.tasks: %w", p.where(), err))
 	}
 	p.metrics = metrics.NewSet()
 	p.loop, err = controller.New(controller.Options{
@@ -137,6 +135,16 @@ func (p *controllerProcess) start(id string) error {
 		Config: &p.file.Model, Keep: p.file.Controller.Keep, Logger: p.log, Metrics: p.metrics,
 	})
 	return badInput(err)
+}
+
+// openTasks makes room for tasks where the file switches them on.
+func (p *controllerProcess) openTasks(ctx context.Context, nc *nats.Conn) error {
+	tasks := p.file.Agent.Tasks
+	if !tasks.Enabled {
+		return nil
+	}
+	limits := natslog.TaskLimits{Bytes: tasks.Bytes, Age: tasks.Age, Replicas: p.file.NATS.Replicas}
+	return natslog.OpenTasks(ctx, nc, p.file.Model.Fleet, limits)
 }
 
 // election returns how this controller comes to lead. With a server in its own
