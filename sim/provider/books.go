@@ -141,6 +141,9 @@ func (t *Truth) Books() Books {
 // Law returns the law of the latest instant the provider has seen.
 func (t *Truth) Law() incident.Law { return t.p.law }
 
+// Shape returns the shape of refusals and headers at that instant.
+func (t *Truth) Shape() incident.Shape { return t.p.law.Refusal.Shape }
+
 // LawAt returns the law at any instant, past or to come.
 func (t *Truth) LawAt(now int64) incident.Law { return t.p.schedule.at(now) }
 

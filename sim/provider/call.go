@@ -22,6 +22,8 @@ type Call struct {
 	// Input and Output are tokens; MaxTokens bounds the output when above 0.
 	// Negative numbers count as 0, absurd ones as 100 million.
 	Input, Output, MaxTokens int64
+	// Whole: nobody looks at the first token, so no event tells of it.
+	Whole bool
 }
 
 const mostTokens = 100_000_000

@@ -278,6 +278,9 @@ func (p *Provider) fill(now int64) {
 			j.fails, j.first = true, min(j.first, int64(p.law.Service.Base))
 		}
 		p.engine.start(now, slot)
+		if j.call.Whole && !j.fails {
+			p.engine.generate(slot)
+		}
 	}
 }
 

@@ -51,27 +51,27 @@ func (a *agent) wakeReport(at int64) {
 	}
 }
 
-func (a *agent) acked(boot uint64) {
+// acked tells when the acknowledgement of a report arrives.
+func (a *agent) acked(boot uint64, at int64) {
 	if a.weir != nil && a.boot == boot {
-		a.weir.acked()
+		a.weir.acked(at)
 	}
 }
 
-// fifo is a queue of requests with their ids, so that one that ended and whose
-// place was taken by another is recognised.
+// fifo is a queue of requests with the lives of their places, so that one that
+// ended, and whose place another may have, is recognised.
 type fifo struct {
 	items []fifoItem
 	head  int
 }
 
 type fifoItem struct {
-	i  uint32
-	id uint64
+	i, life uint32
 }
 
-func (f *fifo) push(i uint32, id uint64) { f.items = append(f.items, fifoItem{i, id}) }
+func (f *fifo) push(i, life uint32) { f.items = append(f.items, fifoItem{i, life}) }
 
-func (f *fifo) pop() (i uint32, id uint64, ok bool) {
+func (f *fifo) pop() (i, life uint32, ok bool) {
 	if f.head == len(f.items) {
 		return 0, 0, false
 	}
@@ -81,7 +81,7 @@ func (f *fifo) pop() (i uint32, id uint64, ok bool) {
 		f.items = append(f.items[:0], f.items[f.head:]...)
 		f.head = 0
 	}
-	return it.i, it.id, true
+	return it.i, it.life, true
 }
 
 // directDoor is the policy none: every try goes to the route's first channel

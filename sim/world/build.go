@@ -15,9 +15,10 @@ func (w *world) build() error {
 		return err
 	}
 	w.cfg.Params = w.policy.params(w.cfg.Params)
-	w.requests.take() // place 0 means none
+	w.newRequest() // place 0 means none
 	w.attempts.take()
 	w.places = newPlaces(w.inc)
+	w.patience, w.uses = newDeadlines(w.inc), newDeadlines(w.inc)
 	w.book = newBook(w)
 	w.audit.tallies = make([]tally, len(w.inc.Providers))
 	for i := range w.inc.Providers {

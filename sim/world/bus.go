@@ -89,7 +89,8 @@ func (b *bus) receive(i uint32) {
 		return
 	}
 	b.done(i)
-	b.w.at(b.w.now+b.delay(), onAck, uint64(m.agent), m.boot)
+	b.w.happened(onAck, uint64(m.agent), m.boot)
+	b.w.agents[m.agent].acked(m.boot, b.w.now+b.delay())
 	b.w.fold(m.agent).append(m.fact)
 }
 

@@ -92,19 +92,29 @@ func (c *controller) fold(r model.Record) {
 	c.wake()
 }
 
-// wake sets the next tick.
+// wake sees to it that the controller is looked at when the next tick is due.
+// That moves later with most records: the event stays where it is then, and
+// moves once it comes too early.
 func (c *controller) wake() {
-	if at := max(c.w.virtual(c.fleet.NextWake()), c.w.now); at != c.tickAt {
+	if at := max(c.w.virtual(c.fleet.NextWake()), c.w.now); at < c.tickAt {
 		c.tickAt = at
 		c.w.at(at, onTick, c.place, 0)
 	}
 }
 
 func (c *controller) tick(at int64) {
-	if at != c.tickAt || c.down {
+	if at != c.tickAt {
 		return
 	}
 	c.tickAt = never
+	if c.down {
+		return
+	}
+	if c.w.virtual(c.fleet.NextWake()) > c.w.now {
+		c.wake()
+		return
+	}
+	c.w.happened(onTick, c.place, 0)
 	c.append(&model.Tick{Term: c.fleet.Term(), Elapsed: c.w.nanos() - c.lastTime})
 }
 

@@ -394,6 +394,7 @@ func (d *peerDoor) wake(at int64) {
 		return // an earlier one was scheduled since
 	}
 	d.wakeAt = never
+	d.a.w.happened(onGate, uint64(d.a.index), 0)
 	for d.alarms.next() <= d.a.w.now {
 		p := d.alarms.pop().place
 		if d.find(p, tryAsleep) != nil {

@@ -15,7 +15,6 @@ type request struct {
 	alive   bool
 	waiting bool   // in the application's backlog or before a requeue
 	tries   uint32 // of the application
-	turn    uint32 // counts its waits and tries, so that an old timeout is known
 	sent    uint32 // attempts at providers
 	attempt uint32 // in flight, 0 for none
 	ticket  model.Ticket
@@ -40,7 +39,6 @@ type attempt struct {
 	ticket  provider.Ticket
 	permit  model.Permit
 	sent    int64
-	first   int64
 	refusal provider.Refusal
 	headers provider.Headers // of its answer
 	shape   incident.Shape   // that they are written in
@@ -50,6 +48,9 @@ type attempt struct {
 // and means none.
 func (w *world) newRequest() uint32 {
 	i := w.requests.take()
+	if int(i) == len(w.lives) {
+		w.lives, w.turns = append(w.lives, 0), append(w.turns, 0)
+	}
 	*w.requests.at(i) = request{}
 	return i
 }
@@ -61,6 +62,8 @@ func (w *world) finish(i uint32, ok bool) {
 		w.audit.twice++
 	}
 	r.alive = false
+	w.lives[i]++
+	w.turns[i]++
 	w.sources.Answered(w.now, r.Request, ok)
 	w.watchSources()
 	w.requests.put(i)
@@ -93,12 +96,13 @@ func (w *world) arrive() {
 		i := w.newRequest()
 		q := w.requests.at(i)
 		q.Request, q.alive = r, true
+		w.happened(onArrival, uint64(i), r.ID)
 		w.book.wanted(w, r.Agent)
 		w.providers[w.firstService(r.Workload)].truth.Demand(w.now, provider.Demand{
 			Request: r.ID, Input: r.Input, Output: r.Output, MaxTokens: r.MaxTokens, Deadline: r.Deadline,
 		})
 		if r.Deadline > 0 {
-			w.at(r.Deadline, onExpiry, uint64(i), r.ID)
+			w.within(w.uses, onExpiry, r.Workload, deadline{r.Deadline, i, w.lives[i]})
 		}
 		w.admit(i)
 	}
@@ -120,15 +124,15 @@ func (w *world) admit(i uint32) {
 	p := &a.pools[r.Workload]
 	if !w.room(p, r.Workload) {
 		r.waiting = true
-		p.backlog.push(i, r.ID)
+		p.backlog.push(i, w.lives[i])
 		return
 	}
 	r.waiting = false
 	p.out++
 	r.tries++
-	r.turn++
+	w.turns[i]++
 	if t := w.inc.Workloads[r.Workload].Client.Timeout; t > 0 {
-		w.at(w.now+int64(t), onTimeout, uint64(i)|uint64(r.turn)<<32, r.ID)
+		w.within(w.patience, onTimeout, r.Workload, deadline{w.now + int64(t), i, w.turns[i]})
 	}
 	a.door.ask(i)
 }
@@ -172,11 +176,11 @@ func (w *world) trickle() {
 // next admits the first of a pool's backlog that is still wanted.
 func (w *world) next(p *pool) bool {
 	for {
-		i, id, ok := p.backlog.pop()
+		i, life, ok := p.backlog.pop()
 		if !ok {
 			return false
 		}
-		if r := w.requests.at(i); r.alive && r.ID == id && r.waiting {
+		if w.lives[i] == life && w.requests.at(i).waiting {
 			w.admit(i)
 			return true
 		}
@@ -206,7 +210,7 @@ func (w *world) succeed(i uint32) {
 func (w *world) fail(i uint32) {
 	r := w.requests.at(i)
 	agent, load := r.Agent, r.Workload
-	r.turn++
+	w.turns[i]++
 	wait, again := workload.Again(w.inc.Workloads[load].Client.Retry, w.cfg.Seed, r.ID, int64(r.tries))
 	if !again || r.Deadline > 0 && w.now+int64(wait) >= r.Deadline {
 		w.book.second.Failed++
@@ -220,27 +224,61 @@ func (w *world) fail(i uint32) {
 
 func (w *world) requeue(i uint32, id uint64) {
 	if r := w.requests.at(i); r.alive && r.ID == id && r.waiting {
+		w.happened(onRequeue, uint64(i), id)
 		w.admit(i)
 	}
 }
 
-// timeout is the application losing patience with one try.
-func (w *world) timeout(i, turn uint32, id uint64) {
-	r := w.requests.at(i)
-	if !r.alive || r.ID != id || r.turn != turn {
+// within sets a deadline of a workload's request.
+func (w *world) within(all []deadlines, k kind, load int, d deadline) {
+	if all[load].add(d) {
+		w.at(d.at, k, uint64(load), 0)
+	}
+}
+
+// timeouts ends the tries of a workload that lasted too long.
+func (w *world) timeouts(load int, at int64) {
+	d := &w.patience[load]
+	if at != d.armed {
+		return // an earlier one was set since
+	}
+	i, next, ok := d.next(w.now, w.turns)
+	for ; ok; i, next, ok = d.next(w.now, w.turns) {
+		w.timeout(i)
+	}
+	if next != never {
+		w.at(next, onTimeout, uint64(load), 0)
+	}
+}
+
+// expiries ends the requests of a workload that are of no use any more.
+func (w *world) expiries(load int, at int64) {
+	d := &w.uses[load]
+	if at != d.armed {
 		return
 	}
+	i, next, ok := d.next(w.now, w.lives)
+	for ; ok; i, next, ok = d.next(w.now, w.lives) {
+		w.expire(i)
+	}
+	if next != never {
+		w.at(next, onExpiry, uint64(load), 0)
+	}
+}
+
+// timeout is the application losing patience with one try.
+func (w *world) timeout(i uint32) {
+	r := w.requests.at(i)
+	w.happened(onTimeout, uint64(i), r.ID)
 	w.book.timeouts++
 	w.agents[r.Agent].door.leave(i)
 	w.fail(i)
 }
 
 // expire is the end of a request's use.
-func (w *world) expire(i uint32, id uint64) {
+func (w *world) expire(i uint32) {
 	r := w.requests.at(i)
-	if !r.alive || r.ID != id {
-		return
-	}
+	w.happened(onExpiry, uint64(i), r.ID)
 	agent, load, waiting := r.Agent, r.Workload, r.waiting
 	if !waiting {
 		w.agents[r.Agent].door.leave(i)
@@ -268,8 +306,9 @@ func (w *world) send(i uint32, channel string, permit model.Permit) {
 	answer := s.Offer(w.now, provider.Call{
 		ID: uint64(k)<<32 | uint64(a.gen), Request: r.ID, Try: r.sent,
 		Input: r.Input, Output: r.Output, MaxTokens: r.MaxTokens,
+		Whole: !w.inc.Workloads[r.Workload].Client.Stream,
 	})
-	a.shape = s.truth.Law().Refusal.Shape
+	a.shape = s.truth.Shape()
 	if answer.Accepted() {
 		a.ticket, a.headers = answer.Ticket, answer.Headers
 	} else {
@@ -285,6 +324,7 @@ func (w *world) refused(k, gen uint32) {
 	if !a.alive || a.gen != gen {
 		return
 	}
+	w.happened(onRefusal, uint64(k), uint64(gen))
 	w.book.second.Refused[a.refusal.Class]++
 	w.audit.tallies[a.service].refused++
 	o := model.Outcome{
@@ -304,7 +344,6 @@ func (w *world) answered(e *provider.Event) {
 	}
 	switch e.Kind {
 	case provider.First:
-		a.first = w.now
 		w.agents[w.requests.at(a.request).Agent].door.accepted(k)
 	case provider.Done:
 		w.audit.tallies[a.service].ok++

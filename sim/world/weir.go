@@ -13,7 +13,9 @@ type weirDoor struct {
 	replies []model.Reply
 	wakeAt  int64 // earliest gate wake scheduled
 	dueAt   int64 // earliest report scheduled
-	sending bool  // a report is on its way
+	// freeAt is when the next report may be sent: the acknowledgement of the
+	// newest is there; never while that is not known.
+	freeAt  int64
 	tickets map[model.Ticket]uint32
 }
 
@@ -151,10 +153,7 @@ func (d *weirDoor) schedule() {
 		d.wakeAt = at
 		w.at(at, onGate, uint64(d.a.index), 0)
 	}
-	if d.sending {
-		return
-	}
-	if at := max(w.virtual(d.gate.ReportDue()), w.now); at < d.dueAt {
+	if at := max(w.virtual(d.gate.ReportDue()), w.now, d.freeAt); at < d.dueAt {
 		d.dueAt = at
 		w.at(at, onReport, uint64(d.a.index), 0)
 	}
@@ -165,6 +164,7 @@ func (d *weirDoor) wake(at int64) {
 		return // an earlier one was scheduled since
 	}
 	d.wakeAt = never
+	d.a.w.happened(onGate, uint64(d.a.index), 0)
 	d.settle()
 }
 
@@ -175,17 +175,18 @@ func (d *weirDoor) report(at int64) {
 	}
 	d.dueAt = never
 	w := d.a.w
-	if d.sending || w.virtual(d.gate.ReportDue()) > w.now {
+	if max(w.virtual(d.gate.ReportDue()), d.freeAt) > w.now {
 		d.schedule()
 		return
 	}
+	w.happened(onReport, uint64(d.a.index), 0)
 	m := w.bus.report()
 	d.gate.Report(w.nanos(), m)
-	d.sending = true
+	d.freeAt = never
 	w.bus.publish(d.a, m)
 }
 
-func (d *weirDoor) acked() {
-	d.sending = false
+func (d *weirDoor) acked(at int64) {
+	d.freeAt = at
 	d.schedule()
 }

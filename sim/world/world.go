@@ -18,11 +18,11 @@ const (
 	onProvider      // a: provider
 	onRefusal       // a: attempt, b: its generation
 	onRequeue       // a: request, b: its id
-	onTimeout       // a: request and turn, b: its id
-	onExpiry        // a: request, b: its id
+	onTimeout       // a: workload
+	onExpiry        // a: workload
 	onGate          // a: agent
 	onReport        // a: agent
-	onAck           // a: agent
+	onAck           // a: agent, b: its boot; told when the report is received
 	onLog           // a: message
 	onInbox         // a: message, b: agent
 	onTick          // a: controller, at its deadline
@@ -73,7 +73,13 @@ type world struct {
 	agents    []*agent
 	requests  pages[request]
 	attempts  pages[attempt]
-	places    places
+	// turns and lives are by request: turns counts its waits and tries, and
+	// both its end, so that what was set for an older one is known.
+	turns, lives []uint32
+	// patience is when applications give up a try, uses when answers are of no
+	// use any more; by workload.
+	patience, uses []deadlines
+	places         places
 
 	bus bus
 	// controllers are the fleet's, or one for each start of a process.
@@ -137,8 +143,6 @@ func (w *world) play() *Result {
 			break
 		}
 		w.now = e.at
-		w.digest.add(&e)
-		w.book.events++
 		w.handle(&e)
 	}
 	w.now = w.end
@@ -147,6 +151,13 @@ func (w *world) play() *Result {
 
 func (w *world) at(at int64, k kind, a, b uint64) {
 	w.queue.push(max(at, w.now), k, a, b)
+}
+
+// happened counts what happens in the world: one thing, however many looks the
+// kernel takes for it, or takes for many at once.
+func (w *world) happened(k kind, a, b uint64) {
+	w.book.events++
+	w.digest.add(w.now, k, a, b)
 }
 
 func (w *world) handle(e *event) {
@@ -166,32 +177,38 @@ func (w *world) handle(e *event) {
 	case onRequeue:
 		w.requeue(uint32(e.a), e.b)
 	case onTimeout:
-		w.timeout(uint32(e.a), uint32(e.a>>32), e.b)
+		w.timeouts(int(e.a), e.at)
 	case onExpiry:
-		w.expire(uint32(e.a), e.b)
+		w.expiries(int(e.a), e.at)
 	case onGate:
 		w.agents[e.a].wakeGate(e.at)
 	case onReport:
 		w.agents[e.a].wakeReport(e.at)
-	case onAck:
-		w.agents[e.a].acked(e.b)
 	case onLog:
+		w.happened(onLog, e.a, 0)
 		w.bus.receive(uint32(e.a))
 	case onInbox:
+		w.happened(onInbox, e.a, e.b)
 		w.bus.deliver(uint32(e.a), int(e.b))
 	case onTick:
 		w.controllers[e.a].tick(e.at)
 	case onFlush:
+		w.happened(onFlush, e.a, 0)
 		w.controllers[e.a].flush()
 	case onScript:
+		w.happened(onScript, e.a, e.b)
 		w.script(int(e.a), e.b == 1)
 	case onSecond:
+		w.happened(onSecond, 0, 0)
 		w.second()
 	case onTrickle:
+		w.happened(onTrickle, 0, 0)
 		w.trickle()
 	case onOracle:
+		w.happened(onOracle, 0, 0)
 		w.oracle.pump = false
 		w.oracle.dispatch()
+	case onAck: // see bus.receive
 	}
 }
 
@@ -200,6 +217,7 @@ func (w *world) serve(i int) {
 	p := &w.providers[i]
 	w.events = p.Advance(w.now, w.events[:0])
 	for k := range w.events {
+		w.happened(onProvider, uint64(i), w.events[k].ID)
 		w.answered(&w.events[k])
 	}
 	w.watch(i)
@@ -214,13 +232,13 @@ func (w *world) watch(i int) {
 	}
 }
 
-// digest is FNV-1a over the event stream: two runs with the same digest lived
-// through the same events in the same order.
+// digest is FNV-1a over all that happened: two runs with the same digest lived
+// through the same in the same order.
 type digest uint64
 
-func (d *digest) add(e *event) {
+func (d *digest) add(at int64, k kind, a, b uint64) {
 	h := uint64(*d)
-	for _, v := range [4]uint64{uint64(e.at), uint64(e.kind), e.a, e.b} {
+	for _, v := range [4]uint64{uint64(at), uint64(k), a, b} {
 		h = (h ^ v) * 0x100000001b3
 	}
 	*d = digest(h)
