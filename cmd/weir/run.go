@@ -29,6 +29,7 @@ type program struct {
 	Agent      agentCommand      `cmd:"" help:"Run the sidecar: applications change their base URL to it, and nothing else."`
 	Provider   providerCommand   `cmd:"" help:"Run an incident's provider as a live OpenAI-compatible server."`
 	Load       loadCommand       `cmd:"" help:"Send an incident's workload as live traffic."`
+	Probe      probeCommand      `cmd:"" help:"Find out politely what a provider lets through, and propose limits."`
 	Classify   classifyCommand   `cmd:"" help:"Judge provider answers: JSON lines in, JSON lines out."`
 	Sim        simCommand        `cmd:"" help:"Simulate incidents in virtual time."`
 	Log        logCommand        `cmd:"" help:"Follow, export, import, verify and explain the event log."`
