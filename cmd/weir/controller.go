@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"weir/cmd/weir/page"
 	"weir/controller"
 	"weir/controller/history"
+	"weir/controller/notice"
 	"weir/controller/store"
 	"weir/controller/web"
 	"weir/events"
@@ -219,8 +222,13 @@ func (p *controllerProcess) run() error {
 	if err != nil {
 		return badInput(err)
 	}
+	teller, err := p.teller()
+	if err != nil {
+		return badInput(err)
+	}
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
+	go teller.Run(ctx)
 	ended := make(chan error, 2)
 	past := history.New(p.state, p.loop.View, p.log)
 	go past.Run(ctx)
@@ -238,6 +246,27 @@ func (p *controllerProcess) run() error {
 	err = <-ended
 	cancel()
 	return errors.Join(err, <-ended)
+}
+
+// teller returns who tells people what goes wrong.
+func (p *controllerProcess) teller() (*notice.Teller, error) {
+	c := &p.file.Controller
+	t := &notice.Teller{Source: p.loop, Link: c.Page}
+	for i := range c.Notices {
+		n := &c.Notices[i]
+		address := os.Getenv(n.URLEnv)
+		if n.URLFile != "" {
+			var err error
+			if address, err = readToken(n.URLFile); err != nil {
+				return nil, fmt.Errorf("controller.notices[%d]: %w", i, err)
+			}
+		}
+		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+			return nil, fmt.Errorf("controller.notices[%d]: %s holds no http address", i, n.Name())
+		}
+		t.Hooks = append(t.Hooks, notice.NewHook(notice.HookOptions{Name: n.Name(), URL: address, Shape: n.Shape, Only: n.Only}, p.metrics, p.log))
+	}
+	return t, nil
 }
 
 // turn runs the loop. A state that cannot be read is bad input.

@@ -88,6 +88,10 @@ type Controller struct {
 	// localhost and addresses.
 	Hosts []string
 	TLS   TLS
+	// Notices are told what goes wrong; Page is the address of the page that
+	// they point to.
+	Notices []Notice
+	Page    string
 }
 
 // Agent is a sidecar's process.

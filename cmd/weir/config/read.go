@@ -134,6 +134,8 @@ func (r *reader) controller(f *strict.Fields) {
 	tlsOf(f, &c.TLS, false)
 	count(f, "keep", &c.Keep, minKeep, maxLimit)
 	f.List("hosts", func(n ast.Node, path string) { c.Hosts = append(c.Hosts, strings.ToLower(r.Text(n, path))) })
+	f.List("notices", func(n ast.Node, path string) { c.Notices = append(c.Notices, r.notice(n, path)) })
+	f.Text("page", &c.Page)
 	f.Done()
 }
 
