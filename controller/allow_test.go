@@ -26,13 +26,15 @@ type doors struct {
 	out  *natslog.Outbox
 }
 
-func openDoors(t *testing.T) *doors {
+func openDoors(t *testing.T) *doors { return openDoorsOf(t, false) }
+
+func openDoorsOf(t *testing.T, tasks bool) *doors {
 	t.Helper()
 	book, err := credential.Open(filepath.Join(t.TempDir(), "credentials"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := startNATS(t, controller.NATSOptions{Listen: "127.0.0.1:0", Fleet: "f", Allowed: []credential.Credential{}})
+	n := startNATS(t, controller.NATSOptions{Listen: "127.0.0.1:0", Fleet: "f", Allowed: []credential.Credential{}, Tasks: tasks})
 	d := &doors{NATS: n, t: t, book: book}
 	own, err := n.Connect(natslog.Options{})
 	if err != nil {
@@ -166,6 +168,11 @@ func TestAgentCredential(t *testing.T) {
 			_, err := nc.SubscribeSync(events.LiveSubject("f", events.LeaseSubject("f", "a2")))
 			return err
 		},
+		"a task": func() error { return nc.Publish("weir.f.task.job.x", []byte("x")) },
+		"a task's item": func() error {
+			return nc.Publish("$JS.API.CONSUMER.MSG.NEXT.WEIR_f_TASK.lane-0", nil)
+		},
+		"a task's answer":          func() error { return nc.Publish("$JS.API.DIRECT.GET.WEIR_f_DONE.weir.f.task.state.x", nil) },
 		"the log":                  func() error { _, err := nc.SubscribeSync(events.LogSubjects("f")); return err },
 		"another's answers":        func() error { _, err := nc.SubscribeSync("_INBOX_AGENT.a2.>"); return err },
 		"the controller's answers": func() error { _, err := nc.SubscribeSync("_INBOX.>"); return err },
@@ -288,5 +295,75 @@ func TestAllowNeedsADoor(t *testing.T) {
 	shut := startNATS(t, controller.NATSOptions{Fleet: "f", Allowed: []credential.Credential{}})
 	if err := shut.Allow([]credential.Credential{{Name: "a", Role: "king", Key: "x"}}); err == nil {
 		t.Error("an unknown role is taken")
+	}
+}
+
+// TestTaskRights is what agents may do where the fleet has tasks, and no more.
+func TestTaskRights(t *testing.T) {
+	d := openDoorsOf(t, true)
+	if err := natslog.OpenTasks(t.Context(), own(t, d.NATS), "f", natslog.TaskLimits{Bytes: 10 << 20, Age: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	for name, role := range map[string]credential.Role{"a1": credential.Agent, "pods": credential.AnyAgent} {
+		nc, faults := d.connect(name, d.add(name, role))
+		k, err := natslog.NewTasks(nc, "f", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop, err := k.Answer(func(q string) string { return q })
+		if err != nil {
+			t.Fatal(err)
+		}
+		hear, err := k.Hear(func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Set(t.Context(), "todo.1.u.0.0", []byte("x")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if names, err := k.Names(t.Context(), "todo.1.u"); err != nil || len(names) != 1 {
+			t.Errorf("%s: names %v %v", name, names, err)
+		}
+		got, err := k.Next(t.Context(), 1, 10*time.Second)
+		if err != nil || got == nil {
+			t.Fatalf("%s: %+v %v", name, got, err)
+		}
+		if _, err := k.Swap(t.Context(), "state.u.0.0", []byte(name), 0); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		list, err := k.List(t.Context(), "state.u.0")
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%s: %v %v", name, list, err)
+		}
+		if answer, err := k.Ask(t.Context(), name, "me?"); err != nil || answer != "me?" {
+			t.Errorf("%s asks itself: %q %v", name, answer, err)
+		}
+		_, err = k.Line(t.Context(), 1)
+		if err := errors.Join(err, k.Tell("w"), got.Working(), got.Done(), k.Drop(t.Context(), got.Key, got.Seq), k.Drop(t.Context(), "state.u.0.0", list[0].Seq), nc.Flush()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(faults) > 0 {
+			t.Errorf("%s: fault %s", name, <-faults)
+		}
+		for what, try := range map[string]func() error{
+			"another's questions": func() error { _, err := nc.SubscribeSync("weir.f.task.ask.a2"); return err },
+			"another fleet":       func() error { return nc.Publish("weir.g.task.job.x", []byte("x")) },
+			"all of the log":      func() error { return nc.Publish("$JS.API.DIRECT.GET.WEIR_f_LOG", []byte("{}")) },
+			"purging":             func() error { return nc.Publish("$JS.API.STREAM.PURGE.WEIR_f_TASK", nil) },
+			"deleting":            func() error { return nc.Publish("$JS.API.STREAM.DELETE.WEIR_f_DONE", nil) },
+			"a reader of its own": func() error { return nc.Publish("$JS.API.CONSUMER.CREATE.WEIR_f_TASK", nil) },
+			"an entry of the log": func() error { return nc.Publish("$JS.API.STREAM.MSG.DELETE.WEIR_f_LOG", nil) },
+		} {
+			if role == credential.AnyAgent && what == "another's questions" {
+				continue // it may go by any name
+			}
+			if err := errors.Join(try(), nc.Flush()); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			t.Log("refused:", what)
+			awaitFault(t, faults, natslog.FaultRefused)
+		}
+		stop()
+		hear()
 	}
 }

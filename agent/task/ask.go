@@ -65,6 +65,9 @@ func (d *Desk) parse(h http.Header, body []byte) (*asked, *dialect.Fault) {
 			a.header[name] = v
 		}
 	}
+	if _, ok := model.ParsePriority(h.Get("X-Weir-Priority")); !ok && h.Get("X-Weir-Priority") != "" {
+		return nil, mistake(http.StatusBadRequest, "invalid_priority", "X-Weir-Priority is batch, normal or interactive")
+	}
 	var list []askedItem
 	var path string
 	if kind, _, _ := mime.ParseMediaType(h.Get("Content-Type")); strings.HasSuffix(kind, "jsonl") || strings.HasSuffix(kind, "ndjson") || strings.HasSuffix(kind, "jsonlines") {

@@ -64,6 +64,8 @@ func (w *worker) call(ctx context.Context) verdict {
 	switch {
 	case r.class == "":
 		return w.finish(Completed, resp, body, "")
+	case ctx.Err() != nil:
+		return w.broken(ctx)
 	case r.final:
 		return w.finish(Failed, resp, body, r.reason)
 	}

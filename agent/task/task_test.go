@@ -3,6 +3,7 @@ package task_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -255,5 +256,350 @@ func TestOneRequest(t *testing.T) {
 	}
 	if n := h.called("hello"); n != 1 {
 		t.Errorf("%d calls", n)
+	}
+}
+
+// TestJob leaves a job of several items, some of which fail, and repeats those.
+func TestJob(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, room)
+	h.script(func(n int, prompt string, w http.ResponseWriter, _ *http.Request) {
+		if strings.HasPrefix(prompt, "bad") && n == 1 {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"message":"no such tool","type":"invalid_request_error","code":"bad_tool"}}`)
+			return
+		}
+		good(w, "re: "+prompt)
+	})
+	s := h.sidecar("a", false)
+	lines := fmt.Sprintf(`{"custom_id":"x","method":"POST","url":"/v1/chat/completions","body":%s}`+"\n\n"+`{"custom_id":"y","url":"/v1/chat/completions","body":%s}`+"\n", chat("one"), chat("bad two"))
+	got := s.ask("POST", "/weir/tasks", lines, "Content-Type", "application/jsonl")
+	if got.code != 202 {
+		t.Fatalf("%d %s", got.code, got.body)
+	}
+	id := got.task.ID
+	end := s.await(id)
+	if end.task.State != "failed" || end.task.Counts["completed"] != 1 || end.task.Counts["failed"] != 1 || len(end.task.Items) != 2 || end.task.Items[1].ID != "y" || end.task.Items[1].State != "failed" {
+		t.Fatalf("%s", end.body)
+	}
+	out := s.ask("GET", "/weir/tasks/"+id+"/results", "").body
+	if n := strings.Count(out, "\n"); n != 2 || !strings.Contains(out, "re: one") || !strings.Contains(out, "bad_tool") {
+		t.Errorf("%d lines: %s", n, out)
+	}
+	again := s.ask("POST", "/weir/tasks/"+id+"/repeat", "")
+	if again.code != 202 || again.header.Get("X-Weir-Repeated-Items") != "1" {
+		t.Fatalf("%d %s %v", again.code, again.body, again.header)
+	}
+	if end = s.await(id); end.task.State != "completed" || h.called("one") != 1 || h.called("bad two") != 2 {
+		t.Errorf("%s, called %d and %d times", end.body, h.called("one"), h.called("bad two"))
+	}
+	if again = s.ask("POST", "/weir/tasks/"+id+"/repeat", ""); again.header.Get("X-Weir-Repeated-Items") != "0" {
+		t.Errorf("nothing failed, and %v", again.header)
+	}
+}
+
+// TestSameKey leaves the same task many times at once.
+func TestSameKey(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, room)
+	all := []*sidecar{h.sidecar("a", false), h.sidecar("b", false)}
+	var mu sync.Mutex
+	ids := map[string]int{}
+	var posts sync.WaitGroup
+	for i := range 20 {
+		posts.Go(func() {
+			got := all[i%2].ask("POST", "/weir/tasks", single("once"), "Idempotency-Key", "k 1")
+			mu.Lock()
+			defer mu.Unlock()
+			if ids[got.task.ID]++; got.code != 202 {
+				t.Errorf("%d %s", got.code, got.body)
+			}
+		})
+	}
+	posts.Wait()
+	if len(ids) != 1 {
+		t.Fatalf("ids %v", ids)
+	}
+	for id := range ids {
+		all[0].await(id)
+		all[1].await(id)
+	}
+	if n := h.called("once"); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+	for _, header := range [][]string{{"Idempotency-Key", "k 1"}, {"Idempotency-Key", "k 1", "X-Weir-Core", "false"}} {
+		text := single("another")
+		if len(header) > 2 {
+			text = single("once")
+		}
+		if got := all[1].ask("POST", "/weir/tasks", text, header...); got.code != 422 || got.task.Error.Code != "idempotency_key_reuse" {
+			t.Errorf("%v: %d %s", header, got.code, got.body)
+		}
+	}
+	own := `{"id":"mine","items":[{"path":"/v1/chat/completions","request":` + chat("own") + `}]}`
+	for range 2 {
+		if got := all[0].ask("POST", "/weir/tasks", own); got.code != 202 || got.task.ID != "mine" {
+			t.Errorf("%d %s", got.code, got.body)
+		}
+	}
+}
+
+// TestRefusedWaits is refused by the provider and tried again until it is not.
+func TestRefusedWaits(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, room)
+	h.script(func(n int, prompt string, w http.ResponseWriter, _ *http.Request) {
+		if n < 3 {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = io.WriteString(w, `{"error":{"message":"too many","type":"rate_limit_error","code":"rate_limit_exceeded"}}`)
+			return
+		}
+		good(w, "re: "+prompt)
+	})
+	s := h.sidecar("a", false)
+	id := s.ask("POST", "/weir/tasks", single("patience")).task.ID
+	waited := false
+	for !waited {
+		got := s.ask("GET", "/weir/tasks/"+id, "")
+		waited = got.task.State == "waiting" && got.task.Class == "rate_limited" && got.task.Waits > 0
+		if got.task.State == "failed" || got.task.State == "completed" {
+			t.Fatalf("%s", got.body)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if end := s.await(id); end.task.State != "completed" || end.task.Waits < 1 {
+		t.Errorf("%s", end.body)
+	}
+}
+
+// TestCancel cancels a task of which one item runs and others wait.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, room)
+	running, left := make(chan struct{}, 10), make(chan struct{}, 10)
+	h.script(func(_ int, _ string, _ http.ResponseWriter, r *http.Request) {
+		running <- struct{}{}
+		<-r.Context().Done()
+		left <- struct{}{}
+	})
+	a := h.sidecar("a", true)
+	var items []string
+	for i := range 12 {
+		items = append(items, fmt.Sprintf(`{"path":"/v1/chat/completions","request":%s}`, chat(fmt.Sprint("long ", i))))
+	}
+	id := a.ask("POST", "/weir/tasks", `{"items":[`+strings.Join(items, ",")+`]}`).task.ID
+	got := a.ask("GET", "/weir/tasks/"+id, "")
+	if got.task.State != "queued" || got.task.Place == nil || *got.task.Place != 12 && *got.task.Place != 0 && *got.task.Place > 12 || got.task.MinS == nil {
+		t.Errorf("%s", got.body)
+	}
+	b := h.sidecar("b", false)
+	<-running
+	if got = b.ask("POST", "/weir/tasks/"+id+"/cancel", ""); got.code != 200 {
+		t.Fatalf("%d %s", got.code, got.body)
+	}
+	<-left
+	if end := a.await(id); end.task.State != "canceled" || end.task.Counts["canceled"] != 12 {
+		t.Errorf("%s", end.body)
+	}
+	if got = b.ask("POST", "/weir/tasks/"+id+"/repeat", ""); got.code != 409 {
+		t.Errorf("repeat: %d %s", got.code, got.body)
+	}
+	if got = b.ask("POST", "/weir/tasks/"+id+"/cancel", ""); got.code != 200 {
+		t.Errorf("twice: %d %s", got.code, got.body)
+	}
+}
+
+// TestTenants looks for another's tasks.
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, room)
+	s := h.sidecar("a", false)
+	s.proxy.SetKeys(proxy.Keys{
+		sha256.Sum256([]byte("one")):    {Tenant: "t1", Priority: model.PriorityInteractive},
+		sha256.Sum256([]byte("one-b")):  {Tenant: "t1", Priority: model.PriorityNormal},
+		sha256.Sum256([]byte("two")):    {Tenant: "t2", Priority: model.PriorityNormal},
+		sha256.Sum256([]byte("free")):   {Priority: model.PriorityNormal},
+		sha256.Sum256([]byte("free-b")): {Priority: model.PriorityNormal},
+	})
+	as := func(key string) []string { return []string{"Authorization", "Bearer " + key, "X-Weir-Tenant", "t1"} }
+	post := func(key, prompt string) string {
+		text := `{"id":"same","path":"/v1/chat/completions","request":` + chat(prompt) + `}`
+		got := s.ask("POST", "/weir/tasks", text, as(key)...)
+		if got.code != 202 {
+			t.Fatalf("%s: %d %s", key, got.code, got.body)
+		}
+		return got.task.ID
+	}
+	if id := post("one", "secret of one"); id != "same" {
+		t.Fatal(id)
+	}
+	for _, key := range []string{"two", "free", "free-b"} {
+		for _, try := range []string{"GET ", "GET /results", "POST /repeat", "POST /cancel"} {
+			method, path, _ := strings.Cut(try, " ")
+			if got := s.ask(method, "/weir/tasks/same"+path, "", as(key)...); got.code != 404 || strings.Contains(got.body, "secret") {
+				t.Errorf("%s of %s: %d %s", try, key, got.code, got.body)
+			}
+		}
+	}
+	if got := s.ask("GET", "/weir/tasks/same", ""); got.code != 401 {
+		t.Errorf("without a key: %d", got.code)
+	}
+	if got := s.await("same", as("one-b")...); !strings.Contains(got.body, "secret of one") {
+		t.Errorf("the same tenant: %s", got.body)
+	}
+	for _, key := range []string{"two", "free", "free-b"} { // the same id is another task
+		post(key, "of "+key)
+		if got := s.await("same", as(key)...); !strings.Contains(got.body, "of "+key) {
+			t.Errorf("%s: %s", key, got.body)
+		}
+	}
+}
+
+// TestBadTasks is refused with a word that says why.
+func TestBadTasks(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, room)
+	s := h.sidecar("a", true)
+	long := strings.Repeat("x", task.MaxRequest)
+	for name, c := range map[string]struct {
+		body string
+		code int
+		word string
+		head []string
+	}{
+		"nothing":       {"", 400, "invalid_body", nil},
+		"no JSON":       {"{", 400, "invalid_body", nil},
+		"a list":        {"[]", 400, "invalid_body", nil},
+		"no items":      {`{"items":[]}`, 400, "no_items", nil},
+		"no path":       {`{"request":{}}`, 400, "no_path", nil},
+		"files":         {`{"path":"/v1/files","request":{}}`, 400, "unknown_path", nil},
+		"elsewhere":     {`{"path":"/v1/../admin","request":{}}`, 400, "unknown_path", nil},
+		"no request":    {`{"path":"/v1/chat/completions"}`, 400, "no_request", nil},
+		"no model":      {`{"path":"/v1/chat/completions","request":{}}`, 400, "invalid_request", nil},
+		"null":          {`{"path":"/v1/chat/completions","request":null}`, 400, "invalid_request", nil},
+		"another model": {`{"path":"/v1/chat/completions","request":{"model":"none"}}`, 404, "model_not_found", nil},
+		"a stream":      {`{"path":"/v1/chat/completions","request":{"model":"route","stream":true}}`, 400, "no_stream", nil},
+		"GET":           {`{"method":"GET","url":"/v1/chat/completions","body":{"model":"route"}}`, 400, "invalid_method", nil},
+		"twice an id":   {`{"path":"/v1/chat/completions","items":[{"id":"a","request":` + chat("a") + `},{"id":"a","request":` + chat("b") + `}]}`, 400, "duplicate_id", nil},
+		"a long id":     {`{"items":[{"id":"` + strings.Repeat("i", 65) + `"}]}`, 400, "invalid_id", nil},
+		"an odd id":     {`{"id":"../x","path":"/v1/chat/completions","request":` + chat("a") + `}`, 400, "invalid_id", nil},
+		"a large item":  {single(long), 413, "request_too_large", nil},
+		"a large task":  {`{"x":"` + strings.Repeat("x", task.MaxPost) + `"}`, 413, "request_too_large", nil},
+		"many items":    {`{"items":[` + strings.Repeat("{},", task.MaxItems) + `{}]}`, 413, "too_many_items", nil},
+		"many lines":    {strings.Repeat("{}\n", task.MaxItems+1), 413, "too_many_items", []string{"Content-Type", "application/x-ndjson"}},
+		"a bad line":    {"{}\n[", 400, "invalid_body", []string{"Content-Type", "application/jsonl"}},
+		"a long key":    {single("a"), 400, "invalid_idempotency_key", []string{"Idempotency-Key", strings.Repeat("k", 257)}},
+		"a long header": {single("a"), 400, "invalid_header", []string{"X-Weir-Capability", strings.Repeat("k", 257)}},
+		"an odd header": {single("a"), 400, "invalid_priority", []string{"X-Weir-Priority", "first"}},
+	} {
+		if got := s.ask("POST", "/weir/tasks", c.body, c.head...); got.code != c.code || got.task.Error.Code != c.word || got.task.Error.Message == "" {
+			t.Errorf("%s: %d %.300s, want %d %s", name, got.code, got.body, c.code, c.word)
+		}
+	}
+	for path, want := range map[string]int{"/weir/tasks/none": 404, "/weir/tasks/none/results": 404, "/weir/tasks/none?wait=x": 400, "/weir/tasks/none?wait=-1s": 400} {
+		if got := s.ask("GET", path, ""); got.code != want {
+			t.Errorf("%s: %d %s", path, got.code, got.body)
+		}
+	}
+	s.proxy.SetTasks(nil)
+	if got := s.ask("POST", "/weir/tasks", single("a")); got.code != 501 || got.task.Error.Code != "tasks_off" {
+		t.Errorf("off: %d %s", got.code, got.body)
+	}
+}
+
+// TestRoom fills the room for tasks, and finds it free when they are done.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, natslog.TaskLimits{Bytes: 4 << 20, Age: time.Hour})
+	a := h.sidecar("a", true)
+	var ids []string
+	for {
+		got := a.ask("POST", "/weir/tasks", single(strings.Repeat("long ", 100_000)+fmt.Sprint(len(ids))))
+		if got.code != 202 {
+			if got.code != 503 || got.task.Error.Code != "tasks_full" || got.header.Get("Retry-After") == "" {
+				t.Errorf("%d %s", got.code, got.body)
+			}
+			break
+		}
+		if ids = append(ids, got.task.ID); len(ids) > 10 {
+			t.Fatal("the room has no end")
+		}
+	}
+	b := h.sidecar("b", false)
+	for _, id := range ids {
+		if end := b.await(id); end.task.State != "completed" && end.task.State != "expired" { // an answer may have given way
+			t.Errorf("%.300s", end.body)
+		}
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if got := a.ask("POST", "/weir/tasks", single(strings.Repeat("long ", 100_000))); got.code == 202 {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("%d %s", got.code, got.body)
+		}
+	}
+}
+
+// TestBusRestartsDuringCall restarts NATS while one agent has a call in flight
+// that outlasts the patience of the queue: nobody makes it again.
+func TestBusRestartsDuringCall(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, room)
+	begun := make(chan struct{}, 10)
+	h.script(func(_ int, prompt string, w http.ResponseWriter, r *http.Request) {
+		begun <- struct{}{}
+		select {
+		case <-time.After(15 * time.Second):
+		case <-r.Context().Done():
+		}
+		good(w, "re: "+prompt)
+	})
+	a, b := h.sidecar("a", false), h.sidecar("b", false)
+	id := a.ask("POST", "/weir/tasks", single("slow")).task.ID
+	<-begun
+	h.nats.Stop()
+	time.Sleep(time.Second)
+	h.nats.Restart(t)
+	var end reply
+	for end.task.State != "completed" {
+		if end = b.ask("GET", "/weir/tasks/"+id+"?wait=5s", ""); end.task.State == "failed" {
+			t.Fatal(end.body)
+		}
+	}
+	if n := h.called("slow"); n != 1 || !strings.Contains(end.body, "re: slow") {
+		t.Errorf("%d calls: %s", n, end.body)
+	}
+}
+
+// TestAgentEndsDuringCall ends an agent in order while it has a call in
+// flight: another makes it again, at once, and it is counted.
+func TestAgentEndsDuringCall(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, room)
+	begun := make(chan struct{}, 10)
+	h.script(func(n int, prompt string, w http.ResponseWriter, r *http.Request) {
+		begun <- struct{}{}
+		if n == 1 {
+			<-r.Context().Done()
+			return
+		}
+		good(w, "re: "+prompt)
+	})
+	a := h.sidecar("a", false)
+	id := a.ask("POST", "/weir/tasks", single("cut")).task.ID
+	<-begun
+	b := h.sidecar("b", false)
+	a.stop()
+	end := b.await(id)
+	if end.task.State != "completed" || !strings.Contains(end.body, `"repeated":1`) || h.called("cut") != 2 {
+		t.Errorf("%d calls: %s", h.called("cut"), end.body)
+	}
+	var text bytes.Buffer
+	b.set.WritePrometheus(&text)
+	if !strings.Contains(text.String(), "weir_task_repeated_calls_total 1\n") {
+		t.Errorf("metrics: %s", &text)
 	}
 }
