@@ -8,14 +8,15 @@ import (
 	"weir/model"
 )
 
-// version is the layout this package writes: the generation in the upper four
-// bits, additions within it in the lower. A reader takes every addition of
-// its own generation.
-const version = generation<<4 | additions
+// version is the layout this package writes where nothing was added: the
+// generation in the upper four bits, additions within it in the lower. A reader
+// takes every addition of its own generation. An entry that uses none of them
+// is written as it always was.
+const version = generation << 4
 
 const (
 	generation = 1
-	additions  = 0
+	additions  = 1
 )
 
 // MaxSnapshot is the largest encoded Rebase, in bytes. One that is larger
@@ -188,6 +189,9 @@ func (r *reader) head() byte {
 
 // newer reports whether the entry may hold additions unknown to this version.
 func (r *reader) newer() bool { return r.version&15 > additions }
+
+// more reports whether the section of the first addition follows.
+func (r *reader) more() bool { return r.err == nil && r.version&15 > 0 }
 
 // finish checks that the entry ends where its sections do.
 func (r *reader) finish() {

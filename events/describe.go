@@ -34,6 +34,7 @@ func Describe(r model.Record) string {
 			len(f.Channels), len(f.Groups), len(f.Routes), len(f.Tenants), f.Mode)
 	case *model.ParamSet:
 		fmt.Fprintf(&b, "params %s %s by %s: %s", word(f.Name), f.Params.Hash(), word(f.By), text(f.Why))
+		describeGuard(&b, f)
 	case *model.Command:
 		describeCommand(&b, f)
 	case *model.Lead:
@@ -163,4 +164,14 @@ func clip(s string) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// describeGuard says how a push of parameters is watched.
+func describeGuard(b *strings.Builder, p *model.ParamSet) {
+	if p.Canary != "" {
+		fmt.Fprintf(b, ", on %s alone", word(p.Canary))
+	}
+	if g := p.Guard; g != (model.Guard{}) {
+		fmt.Fprintf(b, ", watched for %s: goodput may change by %d ppm, waste by %d", g.For, g.Goodput, g.Waste)
+	}
 }

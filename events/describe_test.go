@@ -19,6 +19,7 @@ func TestDescribe(t *testing.T) {
 		"alive":      `attempts a1 boot 7 report 3`,
 		"summary":    `summary agent-0 boot 9 reports 100..349; minimax-main 900 ok; minimax-main 2 canceled; spare 7 overloaded`,
 		"config":     `config 2 channels, 2 groups, 1 routes, 1 tenants, observe`,
+		"guarded":    `params spring ` + hash + ` by ops: "calmer cuts", on main alone, watched for 10m0s: goodput may change by -20000 ppm, waste by 10000`,
 		"params":     `params spring ` + hash + ` by ops: "calmer cuts"`,
 		"command":    `command set_limit minimax-main a1 -1 for 5m0s by ops: "maintenance at the provider"`,
 		"lead":       `lead term 12, ctl-1, version 0.1.0, laws 3`,

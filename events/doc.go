@@ -16,7 +16,10 @@
 // count additions within it. An addition goes to the end of a section or into
 // a section of its own, so that an older reader skips it; what an older reader
 // could not skip, a new value of an enumeration included, is a new generation.
-// A new field of an attempt is a column behind the attempts of a report.
+// A new field of an attempt is a column behind the attempts of a report. An
+// entry carries the number of the newest addition that it uses, and with it the
+// sections of all that its kind has up to that number: 1 brought guards to
+// parameters.
 // An entry of the reader's own version must end where its sections do.
 //
 // Numbers are varints in their shortest form, signed ones in zigzag form. A

@@ -81,6 +81,7 @@ func readCount(r *reader) model.SummaryCount {
 // encodeParams writes parameters by name, so that one may be added or dropped
 // anywhere in the declaration.
 func encodeParams(b []byte, p *model.ParamSet) []byte {
+	from := len(b)
 	b, at := start(b, model.KindParams)
 	b = appendString(b, p.Name, maxString)
 	b = appendString(b, p.By, maxString)
@@ -91,7 +92,16 @@ func encodeParams(b []byte, p *model.ParamSet) []byte {
 		b = appendString(b, s.Name, maxString)
 		b = appendSigned(b, s.Get(&p.Params))
 	}
-	return shut(b, at)
+	b = shut(b, at)
+	if p.Canary == "" && p.Guard == (model.Guard{}) {
+		return b
+	}
+	added(b, from)
+	b, at = open(b)
+	b = appendString(b, p.Canary, maxString)
+	b = appendCount(b, p.Guard.For)
+	b = appendSigned(b, int64(p.Guard.Goodput))
+	return shut(appendSigned(b, int64(p.Guard.Waste)), at)
 }
 
 // readParams starts from the defaults. A parameter unknown to this version is
@@ -116,6 +126,12 @@ func readParams(r *reader) model.Fact {
 		}
 	}
 	r.shut()
+	if r.more() {
+		r.open()
+		p.Canary = r.str("canary", maxString)
+		p.Guard = model.Guard{For: model.Nanos(r.count()), Goodput: model.PPM(r.signed()), Waste: model.PPM(r.signed())}
+		r.shut()
+	}
 	return p
 }
 

@@ -26,8 +26,9 @@ var rewrite = flag.Bool("rewrite-frozen", false, "write the frozen bytes instead
 func TestFrozen(t *testing.T) {
 	all := allSamples()
 	delete(all, "params") // see TestFrozenParams
+	delete(all, "guarded")
 	files, err := filepath.Glob("testdata/frozen/v1/*.bin")
-	if err != nil || len(files) != len(all)+1 && !*rewrite {
+	if err != nil || len(files) != len(all)+2 && !*rewrite {
 		t.Fatalf("%d frozen files, %d samples, error %v", len(files), len(all), err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -90,6 +91,28 @@ func TestFrozenParams(t *testing.T) {
 				t.Errorf("%s is %d, want %d", name, s.Get(&got.Params), want)
 			}
 		}
+	}
+}
+
+// TestFrozenGuard holds the bytes of what was added to a parameter set.
+func TestFrozenGuard(t *testing.T) {
+	const file = "testdata/frozen/v1/guarded.bin"
+	want := allSamples()["guarded"].(*model.ParamSet)
+	if *rewrite {
+		if err := os.WriteFile(file, events.Encode(nil, want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := events.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.(*model.ParamSet); got.Name != want.Name || got.Canary != want.Canary || got.Guard != want.Guard {
+		t.Errorf("%q on %q under %+v, want %q on %q under %+v", got.Name, got.Canary, got.Guard, want.Name, want.Canary, want.Guard)
 	}
 }
 

@@ -17,6 +17,10 @@ func samples() map[string]model.Fact {
 		"summary":  sampleSummary(),
 		"config":   sampleConfig(),
 		"params":   &model.ParamSet{Name: "spring", By: "ops", Why: "calmer cuts", Params: params},
+		"guarded": &model.ParamSet{
+			Name: "spring", By: "ops", Why: "calmer cuts", Params: params, Canary: "main",
+			Guard: model.Guard{For: 10 * model.Minute, Goodput: -20_000, Waste: 10_000},
+		},
 		"command": &model.Command{
 			Command: model.CommandSetLimit, Channel: "minimax-main", Agent: "a1", Value: -1,
 			For: 5 * model.Minute, By: "ops", Why: "maintenance at the provider",

@@ -34,7 +34,7 @@ func (w *window) lowered(p *Params, now Nanos, top Milli) (before, after Milli, 
 // cutWindow makes the cut of a refusal.
 func (f *Fleet) cutWindow(c *channel) (before, after Milli, reason string) {
 	if f.ablated == AblatePin {
-		return c.window.lowered(f.par(), f.now, c.top())
+		return c.window.lowered(f.parOf(c), f.now, c.top())
 	}
-	return c.window.refused(f.par(), f.now, c.top(), c.inflight)
+	return c.window.refused(f.parOf(c), f.now, c.top(), c.inflight)
 }

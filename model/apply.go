@@ -197,7 +197,7 @@ func (f *Fleet) release(agent string) {
 		if _, ok := searchLease(c.leases, agent); ok {
 			c.advance(f.now)
 			c.drop(agent)
-			c.observe(f.par())
+			c.observe(f.parOf(c))
 			f.want(c)
 		}
 		if c.breaker.Probe.ID != 0 && c.breaker.Probe.Agent == agent {
@@ -225,7 +225,7 @@ func (f *Fleet) applyAttempts(a *Attempts, fx *Effects) {
 			continue
 		}
 		c.advance(f.now)
-		c.report(f.par(), f.now, m.agent, f.seq, r)
+		c.report(f.parOf(c), f.now, m.agent, f.seq, r)
 		f.want(c)
 	}
 	for i := range a.Attempts {
@@ -240,7 +240,7 @@ func (f *Fleet) applyAttempts(a *Attempts, fx *Effects) {
 	f.poolReports(m, a.Pools)
 	for _, c := range f.batch {
 		if c != nil {
-			c.observe(f.par())
+			c.observe(f.parOf(c))
 			f.judgeLatency(c, fx)
 		}
 	}

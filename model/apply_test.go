@@ -12,8 +12,9 @@ import (
 // written anew: read the difference.
 //
 //	config [at=1s]   a configuration, one channel or group a line
-//	params           parameters that differ from those at the begin
-//	fold             records, see script
+//	params           parameters that differ from those at the begin; with
+//	                 for=TIME, goodput=PPM, waste=PPM, canary=CHANNEL a guarded push
+//	fold             records, see script; times=N folds them so often
 //	state [HEAD]     the state, or the part that begins with HEAD
 //	lease AGENT…     the messages that agents would get now
 //	rebase [bad]     the present state as an anchor
@@ -40,9 +41,15 @@ func (s *script) run(d *datadriven.TestData) string {
 	case "config":
 		s.fold(parseConfig(s.t, d.Input))
 	case "params":
-		s.fold(&ParamSet{Name: "test", By: "op", Params: setParams(s.t, parseParams(s.t, scriptParams), d.Input)})
+		s.params(d)
 	case "fold":
-		return s.play(d.Input)
+		times := 1
+		d.MaybeScanArgs(s.t, "times", &times)
+		var out strings.Builder
+		for range times {
+			out.WriteString(s.play(d.Input))
+		}
+		return out.String()
 	case "state":
 		var head []string
 		for _, a := range d.CmdArgs {
@@ -67,6 +74,20 @@ func (s *script) run(d *datadriven.TestData) string {
 		s.t.Fatalf("unknown command %q", d.Cmd)
 	}
 	return s.out.String()
+}
+
+// params pushes parameters.
+func (s *script) params(d *datadriven.TestData) {
+	p := &ParamSet{Name: "test", By: "op", Params: setParams(s.t, parseParams(s.t, scriptParams), d.Input)}
+	o := opts{}
+	for _, arg := range d.CmdArgs {
+		o[arg.Key] = strings.Join(arg.Vals, ",")
+	}
+	p.Name, p.Canary = o.text("name", p.Name), o.text("canary", "")
+	if o.has("for") {
+		p.Guard = Guard{For: o.time(s.t, "for", 0), Goodput: PPM(o.num("goodput", -20_000)), Waste: PPM(o.num("waste", 10_000))}
+	}
+	s.fold(p)
 }
 
 // checkFleet holds what must be true after every record: the sums are those

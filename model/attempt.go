@@ -57,11 +57,11 @@ func (f *Fleet) ended(a *Attempt) Nanos { return f.now - min(max(a.Age, 0), long
 
 func (f *Fleet) success(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
 	c.latency.sample(a, f.now, sent)
-	c.window.success(f.par(), c.top(), f.now, sent)
+	c.window.success(f.parOf(c), c.top(), f.now, sent)
 	c.breaker.outcome(sent, true)
 	c.breaker.Consecutive = 0
 	if probe {
-		reason := "a probe succeeded; " + c.reopen(f.par(), f.now)
+		reason := "a probe succeeded; " + c.reopen(f.parOf(c), f.now)
 		f.decide(fx, Decision{Channel: c.name, Rule: RuleBreakerClose, Reason: reason})
 		fx.Now = true
 		c.wants, c.urgent = true, true
@@ -97,7 +97,7 @@ func sharesGroup(a, b *ChannelConfig) bool {
 // overloaded is trouble on the provider's side: the window hears it, at its
 // floor the breaker; the weight once per epoch.
 func (f *Fleet) overloaded(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
-	if vague(a) && !probe && c.breaker.noise(f.par(), f.now, sent) {
+	if vague(a) && !probe && c.breaker.noise(f.parOf(c), f.now, sent) {
 		return // a few tenths of a percent fail on good days
 	}
 	if dim, why := f.attribute(c, a, sent); dim != DimConcurrency && dim != DimDay && dim != DimCredits {
@@ -107,11 +107,11 @@ func (f *Fleet) overloaded(c *channel, a *Attempt, sent Nanos, probe bool, fx *E
 		f.refuseBudget(c, a, dim, sent, why, fx)
 		return
 	}
-	if before, after, changed := c.weight.overloaded(f.par(), f.now, min(a.Epoch, c.window.Epoch)); changed {
+	if before, after, changed := c.weight.overloaded(f.parOf(c), f.now, min(a.Epoch, c.window.Epoch)); changed {
 		f.decide(fx, Decision{Channel: c.name, Rule: RuleWeight, Before: int64(before), After: int64(after), Reason: fmt.Sprintf("overloaded under epoch %d", a.Epoch)})
 	}
 	if a.RetryAfter > 0 {
-		wait := min(a.RetryAfter, f.par().HoldTrust)
+		wait := min(a.RetryAfter, f.parOf(c).HoldTrust)
 		for _, other := range f.channels {
 			if concerns(c, a, other) {
 				f.holdChannel(other, f.ended(a)+wait, fmt.Sprintf("overloaded, and the provider named a wait; nothing starts for %s", wait), fx)
@@ -137,7 +137,7 @@ func (f *Fleet) refuseWindow(c *channel, a *Attempt, sent Nanos, fx *Effects) {
 	if c.breaker.State != BreakerClosed {
 		return
 	}
-	par := f.par()
+	par := f.parOf(c)
 	floor := c.window.atFloor(par, c.top())
 	if floor && a.Epoch >= c.window.Epoch {
 		c.breaker.Consecutive++
@@ -176,13 +176,13 @@ func (f *Fleet) cutMade(c *channel, before Milli) {
 	if c.cutFrom == 0 {
 		c.cutFrom = before
 	}
-	c.observe(f.par())
+	c.observe(f.parOf(c))
 	f.want(c)
 }
 
 // explore takes a window that was just cut to v further down, on trial.
 func (f *Fleet) explore(c *channel, v Milli) Milli {
-	l, par := &c.latency, f.par()
+	l, par := &c.latency, f.parOf(c)
 	l.Explored = f.now
 	less := max(Milli(scale(int64(v), exploreShare)), par.WindowFloor)
 	c.window.settle(less, f.now)
@@ -197,7 +197,7 @@ func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
 	if c.breaker.State != BreakerClosed {
 		return
 	}
-	par, l := f.par(), &c.latency
+	par, l := f.parOf(c), &c.latency
 	if l.onTrial(f.now) {
 		switch l.verdict(par) {
 		case faster:
@@ -234,7 +234,7 @@ func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
 // make calls faster; with rebase the present latency is taken for normal: load
 // is not its cause.
 func (f *Fleet) giveBack(c *channel, v Milli, rebase bool, fx *Effects) {
-	before := c.window.value(f.par(), c.top())
+	before := c.window.value(f.parOf(c), c.top())
 	after := max(before, v)
 	reason := fmt.Sprintf("calls take %d %% of their baseline under less load as well", c.latency.ratio()/10_000)
 	if rebase {
@@ -253,7 +253,7 @@ func (f *Fleet) giveBack(c *channel, v Milli, rebase bool, fx *Effects) {
 }
 
 func (f *Fleet) transport(c *channel, sent Nanos, probe bool, fx *Effects) {
-	if before, after, changed := c.weight.transport(f.par(), f.now, sent); changed {
+	if before, after, changed := c.weight.transport(f.parOf(c), f.now, sent); changed {
 		f.decide(fx, Decision{Channel: c.name, Rule: RuleWeight, Before: int64(before), After: int64(after), Reason: "connection failed"})
 	}
 	c.breaker.outcome(sent, false)
@@ -268,7 +268,7 @@ func (f *Fleet) trip(c *channel, fx *Effects) {
 	if c.breaker.State != BreakerClosed {
 		return
 	}
-	if reason, ok := c.breaker.tripped(f.par(), f.now); ok {
+	if reason, ok := c.breaker.tripped(f.parOf(c), f.now); ok {
 		f.openBreaker(c, 0, reason, fx)
 	}
 }
@@ -276,7 +276,7 @@ func (f *Fleet) trip(c *channel, fx *Effects) {
 // openBreaker opens for wait, or for the law's own time when wait is 0, and
 // takes the window to its floor, where the ramp begins later.
 func (f *Fleet) openBreaker(c *channel, wait Nanos, reason string, fx *Effects) {
-	c.breaker.open(f.par(), f.now, wait)
+	c.breaker.open(f.parOf(c), f.now, wait)
 	f.setAlarm(c.breaker.Until)
 	long := "until it is closed"
 	if c.breaker.Until != forever {
@@ -288,8 +288,8 @@ func (f *Fleet) openBreaker(c *channel, wait Nanos, reason string, fx *Effects) 
 // floor takes the window of a channel whose breaker just opened to its floor,
 // where the ramp begins later.
 func (f *Fleet) floor(c *channel, reason string, fx *Effects) {
-	before := c.window.value(f.par(), c.top())
-	after := min(before, f.par().WindowFloor)
+	before := c.window.value(f.parOf(c), c.top())
+	after := min(before, f.parOf(c).WindowFloor)
 	c.window.cut(after, f.now, false)
 	c.latency.settle(f.now)
 	f.cutMade(c, before)
@@ -312,7 +312,7 @@ func (f *Fleet) quotaExhausted(c *channel, a *Attempt, probe bool, fx *Effects) 
 	if wait <= 0 {
 		wait = quotaProbe
 	}
-	until := f.ended(a) + min(wait, f.par().HoldMax)
+	until := f.ended(a) + min(wait, f.parOf(c).HoldMax)
 	if until <= f.now {
 		return
 	}

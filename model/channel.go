@@ -41,6 +41,12 @@ type channel struct {
 	counts                      [NumClasses]uint64
 	tokensIn, cached, tokensOut uint64
 
+	// sought is the slots that agents held and waited for times the time they
+	// did, in nanoseconds, up to their newest reports; it wraps around. past is
+	// what it and counts were.
+	sought uint64
+	past   []pastSum
+
 	// told is the window, weight and mode last broadcast; a change of a few
 	// percent is not worth a message.
 	toldWindow Milli
@@ -215,6 +221,7 @@ func (c *channel) report(p *Params, now Nanos, agent string, seq uint64, r *Chan
 	l := &c.leases[i]
 	before := l.claim(now)
 	had := l.demand()
+	c.sought += l.soughtUntil(now)
 	c.count(l, -1)
 	l.inflight, l.held, l.queued = int64(r.InFlight), int64(r.Held), int64(r.Queued)
 	l.accepted, l.urgent = min(int64(r.Accepted), l.inflight), min(int64(r.Urgent), l.queued)

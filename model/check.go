@@ -19,6 +19,9 @@ func (f *Fleet) check() error {
 	if !slices.EqualFunc(f.channels, f.config.Channels, func(c *channel, cfg ChannelConfig) bool { return c.name == cfg.Name }) {
 		return errors.New("channels and configuration differ")
 	}
+	if err := f.checkWatch(); err != nil {
+		return err
+	}
 	for _, m := range f.members {
 		if m.agent == "" || m.next == 0 {
 			return fmt.Errorf("agent %q", m.agent)

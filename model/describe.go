@@ -15,6 +15,9 @@ func (f *Fleet) Describe() string {
 	d.line("seq %d, term %d%s", f.seq, f.term, prefix(", led by ", f.controller))
 	d.option(", no claim rises until ", d.instant(f.noRaise), f.noRaise > 0)
 	d.counters(&f.counters)
+	if f.guard != nil {
+		d.line("%s", f.guard.String(f.now))
+	}
 	for _, m := range f.members {
 		d.member(m)
 	}
@@ -22,7 +25,7 @@ func (f *Fleet) Describe() string {
 		d.channel(f, c)
 	}
 	for _, p := range f.pools {
-		d.pool(f.par(), p)
+		d.pool(f.parPool(p), p)
 	}
 	return d.b.String()
 }
@@ -115,7 +118,7 @@ func (d *describer) member(m *member) {
 }
 
 func (d *describer) channel(f *Fleet, c *channel) {
-	p := f.par()
+	p := f.parOf(c)
 	d.line("channel %s: window %s", c.name, slots(f.channelLimit(c).Window))
 	for _, flag := range []struct {
 		name string

@@ -13,7 +13,9 @@ import (
 
 // The canonical encoding of a fleet is a list of parts, sorted by key:
 //
-//	agent/ID  channel/NAME  config  head  params  pool/ID
+//	agent/ID  channel/NAME  config  guard  head  params  past/NAME  pool/ID
+//
+// guard is there while a push is watched, past/NAME once there is one.
 //
 // A part is a version byte and the fields in a fixed order, numbers as
 // varints (signed ones zigzag), strings and lists with their length first.
@@ -235,6 +237,7 @@ func (c *coder) channel(ch *channel) {
 	c.flag(&ch.urgent)
 	num(c, &ch.passAt)
 	num(c, &ch.turn)
+	num(c, &ch.sought)
 }
 
 func (c *coder) breaker(b *breaker) {
@@ -286,6 +289,7 @@ func (c *coder) lease(l *lease) {
 	c.flag(&l.away)
 	num(c, &l.until)
 	c.flag(&l.returned)
+	num(c, &l.seen)
 }
 
 func (c *coder) limit(l *limit) {
@@ -387,11 +391,17 @@ func read(key string, b []byte, code func(*coder)) error {
 func (f *Fleet) keys() []string {
 	keys := make([]string, 0, 3+len(f.channels)+len(f.pools)+len(f.members))
 	keys = append(keys, "config", "head", "params")
+	if f.guard != nil {
+		keys = append(keys, "guard")
+	}
 	for _, m := range f.members {
 		keys = append(keys, "agent/"+m.agent)
 	}
 	for _, c := range f.channels {
 		keys = append(keys, "channel/"+c.name)
+		if len(c.past) > 0 {
+			keys = append(keys, "past/"+c.name)
+		}
 	}
 	for _, p := range f.pools {
 		keys = append(keys, "pool/"+p.name)
@@ -410,6 +420,14 @@ func (f *Fleet) part(key string) []byte {
 		return write(func(c *coder) { c.config(f.config) })
 	case "params":
 		return write(func(c *coder) { c.params(&f.params) })
+	case "guard":
+		if f.guard != nil {
+			return write(func(c *coder) { c.guard(f.guard) })
+		}
+	case "past":
+		if ch := f.channel(name); ch != nil && len(ch.past) > 0 {
+			return write(func(c *coder) { list(c, &ch.past, (*coder).past) })
+		}
 	case "agent":
 		if m := f.member(name); m != nil {
 			return write(func(c *coder) { c.member(m) })
@@ -546,6 +564,7 @@ func FleetFromParts(parts iter.Seq2[string, []byte]) (*Fleet, error) {
 		}
 	}
 	f.hash = f.params.Params.Hash()
+	f.cell = f.now / pastEvery
 	f.alarm = 0
 	f.Clean()
 	if err := f.check(); err != nil {
@@ -565,6 +584,15 @@ func (f *Fleet) restore(key string, value []byte) error {
 		return read(key, value, func(c *coder) { c.config(f.config) })
 	case "params":
 		return read(key, value, func(c *coder) { c.params(&f.params) })
+	case "guard":
+		f.guard = &guard{}
+		return read(key, value, func(c *coder) { c.guard(f.guard) })
+	case "past":
+		ch := f.channel(name)
+		if ch == nil {
+			return fmt.Errorf("part %q is of no channel: %w", key, ErrState)
+		}
+		return read(key, value, func(c *coder) { list(c, &ch.past, (*coder).past) })
 	case "agent":
 		m := &member{agent: name}
 		f.members = append(f.members, m)

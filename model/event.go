@@ -248,6 +248,23 @@ type ParamSet struct {
 	// By and Why say who pushed it and the reason.
 	By, Why string
 	Params  Params
+	// Canary is the one channel whose laws use the set while Guard watches;
+	// empty means all of the fleet's.
+	Canary string
+	Guard  Guard
+}
+
+// Guard says how long a push is watched and what it may make worse. The zero
+// value means that nothing watches it.
+type Guard struct {
+	// For is the time it is watched, from GuardLeast to GuardMost.
+	For Nanos
+	// Goodput is the least change that is tolerated of what is answered of a
+	// demand, in millionths of what it was: -20,000 tolerates 2 % less.
+	Goodput PPM
+	// Waste is the most change that is tolerated of the share of attempts
+	// that brought no answer: 10,000 tolerates one more in a hundred.
+	Waste PPM
 }
 
 // CommandKind says what an operator wants.

@@ -26,6 +26,8 @@ type Fleet struct {
 	params    ParamSet
 	paramsSeq uint64
 	hash      string // of params; not state
+	// guard watches the newest push, nil when nothing does.
+	guard *guard
 
 	channels []*channel // sorted by name
 	pools    []*pool    // sorted by name
@@ -34,6 +36,8 @@ type Fleet struct {
 
 	// What follows is derived and not part of the state.
 
+	// cell numbers the stretch of time that past sums were last kept in.
+	cell Nanos
 	// alarm is not later than the next instant at which a deadline of an
 	// agent, a breaker or a probe must be looked at.
 	alarm Nanos
@@ -140,6 +144,9 @@ func (f *Fleet) dropMember(gone *member) {
 func (f *Fleet) decide(fx *Effects, d Decision) {
 	d.Seq, d.At, d.Laws, d.Params = f.seq, f.now, LawVersion, f.hash
 	if c := f.channel(d.Channel); c != nil && d.Channel != "" {
+		if f.canary(c) {
+			d.Params = f.guard.hash
+		}
 		d.Epoch = c.window.Epoch
 		c.reason = string(d.Rule) + ": " + d.Reason
 		f.announce(c, fx)
@@ -150,8 +157,8 @@ func (f *Fleet) decide(fx *Effects, d Decision) {
 // announce asks for a channel to be broadcast.
 func (f *Fleet) announce(c *channel, fx *Effects) {
 	c.revision = f.seq
-	c.toldWindow = c.window.value(f.par(), c.top())
-	c.toldWeight = c.weight.value(f.par(), f.now)
+	c.toldWindow = c.window.value(f.parOf(c), c.top())
+	c.toldWeight = c.weight.value(f.parOf(c), f.now)
 	fx.limit(c.name)
 	f.dirty.channel(c)
 }
@@ -175,6 +182,7 @@ func (f *Fleet) configure(c *Config) {
 	for _, old := range f.channels {
 		if !slices.ContainsFunc(channels, func(c *channel) bool { return c.name == old.name }) {
 			f.dirty.gone("channel/" + old.name)
+			f.dirty.gone("past/" + old.name)
 		}
 	}
 	f.channels = channels
@@ -193,7 +201,7 @@ func (f *Fleet) setPools() {
 		}
 		p.advance(f.now)
 		p.requests.Told, p.tokens.Told = min(l.RequestsPerMinute, maxRate), min(int64(l.TokensPerMinute), maxRate)
-		p.refresh(f.par())
+		p.refresh(f.parPool(p))
 		if p.limited() || p.requests.Since > 0 || p.tokens.Since > 0 {
 			pools = append(pools, p)
 		}

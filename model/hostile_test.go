@@ -82,7 +82,15 @@ func drawFact(t *rapid.T) Fact {
 	case 7:
 		return drawConfig(t)
 	case 8:
-		return &ParamSet{Name: "p", Params: drawParams(t)}
+		p := &ParamSet{Name: "p", Params: drawParams(t)}
+		if rapid.Bool().Draw(t, "guarded") {
+			p.Canary = rapid.SampledFrom(append([]string{""}, hostileChannels...)).Draw(t, "canary")
+			p.Guard = Guard{
+				For:     rapid.SampledFrom([]Nanos{GuardLeast, Minute, GuardMost, Nanos(drawAny(t))}).Draw(t, "watch"),
+				Goodput: PPM(rapid.Int64Range(-1_100_000, 1_100_000).Draw(t, "goodput")), Waste: PPM(rapid.Int64Range(-1_100_000, 1_100_000).Draw(t, "waste")),
+			}
+		}
+		return p
 	case 9, 10:
 		return &Command{
 			Command: CommandKind(rapid.IntRange(0, 9).Draw(t, "command")), Channel: rapid.SampledFrom(hostileChannels).Draw(t, "channel"),

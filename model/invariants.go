@@ -49,7 +49,7 @@ func (f *Fleet) verify(fact Fact, before map[leaseOf]int64) {
 		if claimed, _, _, _ := f.Claims(c.name); claimed != sum {
 			panic(fmt.Sprintf("model: BUG: record %d: channel %s: claims are reckoned as %d and are %d", f.seq, c.name, claimed, sum))
 		}
-		if limit := c.limit(f.par()); raised != "" && sum > limit {
+		if limit := c.limit(f.parOf(c)); raised != "" && sum > limit {
 			panic(fmt.Sprintf("model: BUG: record %d: channel %s: the claim of %s rose and all are %d of %d\n%s", f.seq, c.name, raised, sum, limit, f.Describe()))
 		}
 	}

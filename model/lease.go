@@ -51,6 +51,8 @@ type lease struct {
 	accepted, urgent int64
 	waiting          Tokens
 	wouldRefuse      uint64
+	// seen is when that was, 0 before the first report.
+	seen Nanos
 }
 
 // leaseMark is a grant that may be in force at the agent.

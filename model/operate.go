@@ -12,6 +12,7 @@ func (f *Fleet) applyConfig(c *Config, fx *Effects) {
 	}
 	f.configure(c)
 	f.configSeq = f.seq
+	f.guardConfigured(fx)
 	f.rules(fx)
 	fx.Config, fx.Now = true, true
 	for _, ch := range f.channels {
@@ -25,12 +26,17 @@ func (f *Fleet) applyParams(s *ParamSet, fx *Effects) {
 		f.decide(fx, Decision{Rule: RuleParams, Reason: "refused: " + err.Error()})
 		return
 	}
+	if err := f.checkGuard(s); err != nil {
+		f.decide(fx, Decision{Rule: RuleParams, Reason: "refused: " + err.Error()})
+		return
+	}
+	prior := f.supersede()
+	if s.Guard.For > 0 {
+		f.watchPush(s, prior, fx)
+		return
+	}
 	before := f.hash
-	f.params, f.paramsSeq = *s, f.seq
-	f.hash = s.Params.Hash()
-	f.dirty.mark("params")
-	f.setPools()
-	f.rules(fx)
+	f.inForce(&priorSet{*s, f.seq}, fx)
 	f.decide(fx, Decision{Rule: RuleParams, Reason: fmt.Sprintf("%s (%s) replaces %s%s", s.Name, f.hash, before, by(s.By, s.Why))})
 }
 
@@ -39,7 +45,7 @@ func (f *Fleet) applyParams(s *ParamSet, fx *Effects) {
 func (f *Fleet) rules(fx *Effects) {
 	for _, c := range f.channels {
 		c.advance(f.now)
-		c.secure(f.par(), f.seq, func(agent string) { f.tell(f.member(agent), fx) })
+		c.secure(f.parOf(c), f.seq, func(agent string) { f.tell(f.member(agent), fx) })
 	}
 	f.wantAll()
 	f.alarm = 0
@@ -62,6 +68,7 @@ func (f *Fleet) applyLead(l *Lead, fx *Effects) {
 		return
 	}
 	f.term, f.controller = l.Term, l.Controller
+	f.hushGuard()
 	fx.Term, fx.Now = true, true
 	reason := fmt.Sprintf("term %d begins, led by %s", l.Term, l.Controller)
 	if l.Laws != f.laws {
@@ -185,7 +192,7 @@ func (f *Fleet) commandChannel(c *channel, cmd *Command, fx *Effects) string {
 		c.pause, c.hold = 0, 0
 		f.releasePools(c)
 		if c.breaker.State != BreakerClosed {
-			return "resumed; " + c.reopen(f.par(), f.now)
+			return "resumed; " + c.reopen(f.parOf(c), f.now)
 		}
 		return "resumed"
 	case CommandForceBreaker:
@@ -197,7 +204,7 @@ func (f *Fleet) commandChannel(c *channel, cmd *Command, fx *Effects) string {
 		case c.breaker.State == BreakerClosed:
 			return "breaker is closed"
 		}
-		return "breaker closed; " + c.reopen(f.par(), f.now)
+		return "breaker closed; " + c.reopen(f.parOf(c), f.now)
 	case CommandSetWeight:
 		c.weight.Forced = PPM(min(max(cmd.Value, -1), int64(One)))
 		return fmt.Sprintf("weight set to %d ppm", c.weight.Forced)

@@ -27,9 +27,9 @@ func (f *Fleet) channelLimit(c *channel) ChannelLimit {
 	return ChannelLimit{
 		Channel:  c.name,
 		Revision: c.revision,
-		Window:   w.value(f.par(), c.top()),
+		Window:   w.value(f.parOf(c), c.top()),
 		Epoch:    c.window.Epoch,
-		Weight:   c.weight.value(f.par(), f.now),
+		Weight:   c.weight.value(f.parOf(c), f.now),
 		Breaker:  c.breaker.State,
 		Wait:     min(max(c.waitUntil()-f.now, 0), maxWait),
 		Mode:     c.modeOr(f.config.Mode),

@@ -101,7 +101,7 @@ func (p *pool) dim(d Dimension) *limit {
 func (f *Fleet) budgetOf(c *channel, scope Scope, dim Dimension) *pool {
 	var found *pool
 	f.eachPool(c, func(p *pool) {
-		if found == nil && (dim == DimNone && p.limited() || dim != DimNone && p.dim(dim).known(f.par()) > 0) {
+		if found == nil && (dim == DimNone && p.limited() || dim != DimNone && p.dim(dim).known(f.parPool(p)) > 0) {
 			found = p
 		}
 	})
@@ -160,13 +160,13 @@ func (f *Fleet) refuseBudget(c *channel, a *Attempt, dim Dimension, sent Nanos, 
 		flow = min(flow, n)
 	}
 	p.advance(f.now)
-	wait := p.hold.refused(f.par(), f.now, sent, f.ended(a)-sent, a.RetryAfter, p.requests.Started)
+	wait := p.hold.refused(f.parPool(p), f.now, sent, f.ended(a)-sent, a.RetryAfter, p.requests.Started)
 	reason := fmt.Sprintf("%s (%s): ", dim, why)
 	if p.hold.trial {
 		reason += fmt.Sprintf("nothing succeeded since %d holds, so a single call comes first", p.hold.series)
 		p.revoke(f.seq, func(agent string) { f.tell(f.member(agent), fx) })
 	} else {
-		reason += p.dim(dim).refused(f.par(), f.now, flow)
+		reason += p.dim(dim).refused(f.parPool(p), f.now, flow)
 	}
 	p.next = 0
 	f.wantPool(p)
@@ -190,7 +190,7 @@ func (f *Fleet) pace(p *pool) {
 
 // holdChannel stops a channel. Deadlines only move later.
 func (f *Fleet) holdChannel(c *channel, until Nanos, reason string, fx *Effects) {
-	if until <= f.now || !c.holdUntil(until, f.par().PassEvery) {
+	if until <= f.now || !c.holdUntil(until, f.parOf(c).PassEvery) {
 		return
 	}
 	f.setAlarm(until)

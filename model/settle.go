@@ -8,6 +8,7 @@ import (
 // settle does what time and the record just folded make due: leases that
 // ended, breakers to probe, leases to cut and to divide anew.
 func (f *Fleet) settle(fx *Effects) {
+	f.keepPast()
 	if f.now >= f.alarm {
 		f.deadlines(fx)
 	}
@@ -53,6 +54,7 @@ func (f *Fleet) deadlines(fx *Effects) {
 	for _, c := range f.channels {
 		f.breakerDeadline(c, fx)
 	}
+	f.guardDeadline(fx)
 }
 
 // memberDeadline ends an agent's lease, later forgets it, and at last drops
@@ -124,7 +126,7 @@ func (f *Fleet) goneAway(m *member, fx *Effects) {
 		l.leave(f.seq, m.ends)
 		c.count(l, 1)
 		c.touch(i)
-		c.observe(f.par())
+		c.observe(f.parOf(c))
 		c.wants, c.urgent = true, true
 		f.want(c)
 		if c.breaker.Probe.ID != 0 && c.breaker.Probe.Agent == m.agent {
@@ -160,7 +162,7 @@ func (f *Fleet) breakerDeadline(c *channel, fx *Effects) {
 			f.want(c)
 		case b.Probe.ID == 0:
 		case f.due(b.Probe.Deadline):
-			f.failProbe(c, "no answer within "+f.par().ProbeWithin.String(), fx)
+			f.failProbe(c, "no answer within "+f.parOf(c).ProbeWithin.String(), fx)
 		default:
 			f.setAlarm(b.Probe.Deadline)
 		}
@@ -175,12 +177,12 @@ func (f *Fleet) passChannels(fx *Effects) {
 	keep := f.pending[:0]
 	for _, c := range f.pending {
 		if c.cutFrom > 0 {
-			c.cutLeases(f.par(), f.now, f.seq)
+			c.cutLeases(f.parOf(c), f.now, f.seq)
 		}
 		switch {
 		case f.channel(c.name) != c || !c.wants:
 			c.queuedForPass = false
-		case c.cutRevision() != f.seq && (c.urgent || f.now >= c.passAt+f.par().PassEvery):
+		case c.cutRevision() != f.seq && (c.urgent || f.now >= c.passAt+f.parOf(c).PassEvery):
 			c.queuedForPass = false
 			f.passChannel(c, fx)
 		default:
@@ -196,7 +198,7 @@ func (f *Fleet) passChannel(c *channel, fx *Effects) {
 	f.dirty.channel(c)
 	switch c.breaker.State {
 	case BreakerClosed:
-		c.pass(f.par(), f.now, c.limit(f.par()), f.seq, f.now < f.noRaise, func(agent string) {
+		c.pass(f.parOf(c), f.now, c.limit(f.parOf(c)), f.seq, f.now < f.noRaise, func(agent string) {
 			f.tell(f.member(agent), fx)
 		})
 		f.drift(c, fx)
@@ -210,7 +212,7 @@ func (f *Fleet) passChannel(c *channel, fx *Effects) {
 
 // drift broadcasts a channel whose window or weight moved by more than a tenth.
 func (f *Fleet) drift(c *channel, fx *Effects) {
-	w, g := c.window.value(f.par(), c.top()), c.weight.value(f.par(), f.now)
+	w, g := c.window.value(f.parOf(c), c.top()), c.weight.value(f.parOf(c), f.now)
 	far := func(a, b int64) bool { return max(a-b, b-a) > b/10 }
 	if far(int64(w), int64(c.toldWindow)) || far(int64(g), int64(c.toldWeight)) {
 		f.announce(c, fx)
@@ -242,9 +244,9 @@ func (f *Fleet) leaseProbe(c *channel, fx *Effects) {
 	c.turn++
 	l.turn = c.turn
 	c.touch(best)
-	c.breaker.Probe = probe{ID: f.seq, Agent: l.agent, Deadline: f.now + f.par().ProbeWithin}
+	c.breaker.Probe = probe{ID: f.seq, Agent: l.agent, Deadline: f.now + f.parOf(c).ProbeWithin}
 	f.setAlarm(c.breaker.Probe.Deadline)
-	f.decide(fx, Decision{Channel: c.name, Agent: l.agent, Rule: RuleProbe, Reason: fmt.Sprintf("may send one attempt within %s", f.par().ProbeWithin)})
+	f.decide(fx, Decision{Channel: c.name, Agent: l.agent, Rule: RuleProbe, Reason: fmt.Sprintf("may send one attempt within %s", f.parOf(c).ProbeWithin)})
 	f.tell(f.member(l.agent), fx)
 }
 
@@ -262,7 +264,7 @@ func (f *Fleet) passPools(fx *Effects) {
 		}
 		f.dirty.pool(p)
 		requests, tokens, lacking := p.told.requests, p.told.tokens, p.lacking
-		p.pass(f.par(), f.now, f.seq, func(agent string) { f.tell(f.member(agent), fx) })
+		p.pass(f.parPool(p), f.now, f.seq, func(agent string) { f.tell(f.member(agent), fx) })
 		if p.lacking != lacking {
 			f.pace(p)
 		}
@@ -289,7 +291,7 @@ func (f *Fleet) passPools(fx *Effects) {
 func (f *Fleet) NextWake() Nanos {
 	wake := min(f.now+heartbeat, max(f.alarm, f.now))
 	for _, c := range f.pending {
-		wake = min(wake, max(c.passAt+f.par().PassEvery, f.now))
+		wake = min(wake, max(c.passAt+f.parOf(c).PassEvery, f.now))
 	}
 	for _, p := range f.waiting {
 		if p.next > 0 {

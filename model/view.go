@@ -114,7 +114,7 @@ func (f *Fleet) View() FleetView {
 		}
 	}
 	for _, p := range f.pools {
-		v.Pools = append(v.Pools, p.view(f.par(), f.now))
+		v.Pools = append(v.Pools, p.view(f.parPool(p), f.now))
 	}
 	return v
 }
@@ -144,10 +144,10 @@ func (f *Fleet) channelView(c *channel) FleetChannel {
 	limit := f.channelLimit(c)
 	v := FleetChannel{
 		Name: c.name, Provider: c.cfg.Provider, Model: c.cfg.Model, Mode: limit.Mode.String(),
-		Window: limit.Window, Limit: c.limit(f.par()),
+		Window: limit.Window, Limit: c.limit(f.parOf(c)),
 		InFlight: c.inflight, Held: c.held, Queued: c.queued,
 		Epoch: limit.Epoch, Weight: limit.Weight, Breaker: limit.Breaker.String(), State: limit.Breaker,
-		Wait: limit.Wait, Latency: slowness(c, f.par()),
+		Wait: limit.Wait, Latency: slowness(c, f.parOf(c)),
 		Counts: c.counts, Attempts: map[string]uint64{},
 		TokensIn: c.tokensIn, Cached: c.cached, TokensOut: c.tokensOut, Reason: c.reason,
 	}
@@ -204,5 +204,5 @@ func (f *Fleet) Claims(name string) (claimed, leased, demand, limit int64) {
 			leased += l.slots
 		}
 	}
-	return claimed, leased, c.inflight + c.held + c.queued, c.limit(f.par())
+	return claimed, leased, c.inflight + c.held + c.queued, c.limit(f.parOf(c))
 }

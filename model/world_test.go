@@ -463,7 +463,12 @@ func (w *world) operate() {
 		p.SafeShare = PPM(w.draw("safe", 0, 10)) * 100_000
 		p.LeaseDuration = Nanos(w.draw("lease", 5, 30)) * Second
 		p.SlowStartGain = Milli(w.draw("gain", 500, 4000))
-		w.append(&ParamSet{Name: "p", Params: p})
+		s := &ParamSet{Name: "p", Params: p}
+		if w.draw("guarded", 0, 1) == 1 {
+			s.Guard = Guard{For: Nanos(w.draw("watch", 10, 60)) * Second, Goodput: PPM(w.draw("goodput", -20, 0)) * 10_000, Waste: PPM(w.draw("waste", 0, 20)) * 10_000}
+			s.Canary = []string{"", "m", "n"}[w.draw("canary", 0, 2)]
+		}
+		w.append(s)
 	case 5:
 		c := w.f.config.clone()
 		c.Channels[1].OnLoss = OnLoss(w.draw("loss", 0, 2))
