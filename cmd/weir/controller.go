@@ -90,6 +90,7 @@ type controllerProcess struct {
 	closers closers
 	bus     *controller.NATS // nil with a server of another process
 	state   *store.Store
+	events  *natslog.Log
 	loop    *controller.Loop
 	metrics *metrics.Set
 	http    net.Listener
@@ -132,7 +133,7 @@ func (p *controllerProcess) start(id string) error {
 	if err := p.openTasks(ctx, nc); err != nil {
 		return badInput(fmt.Errorf("nats at %s: agent.tasks: %w", p.where(), err))
 	}
-	p.metrics = metrics.NewSet()
+	p.events, p.metrics = log, metrics.NewSet()
 	p.loop, err = controller.New(controller.Options{
 		Fleet: p.file.Model.Fleet, Log: log, Outbox: outbox, Store: p.state, Controller: id, Version: version(), Election: election,
 		Config: &p.file.Model, Keep: p.file.Controller.Keep, Logger: p.log, Metrics: p.metrics,
@@ -232,10 +233,12 @@ func (p *controllerProcess) run() error {
 	ended := make(chan error, 2)
 	past := history.New(p.state, p.loop.View, p.log)
 	go past.Run(ctx)
+	rewind := history.NewRewind(p.state, p.events, p.loop.Snapshot, p.log)
+	go rewind.Run(ctx)
 	go func() { ended <- p.turn(ctx) }()
 	go func() {
 		ended <- web.Serve(ctx, p.http, web.Handler(web.Options{
-			Controller: p.loop, Past: past, Page: page.Handler(), Token: token, Hosts: p.file.Controller.Hosts, Logger: p.log,
+			Controller: p.loop, Past: past, Rewind: rewind, Page: page.Handler(), Token: token, Hosts: p.file.Controller.Hosts, Logger: p.log,
 			Metrics: func(w io.Writer) {
 				p.metrics.WritePrometheus(w)
 				metrics.WriteProcessMetrics(w)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -88,5 +90,60 @@ func TestPageIsClosedToOthers(t *testing.T) {
 	}
 	if got := resp.Header.Get("Access-Control-Allow-Origin"); got != "" {
 		t.Errorf("other pages may read it: %q", got)
+	}
+}
+
+// TestPageOfAMomentThatIsOver asks for the fleet as it was while a channel was
+// paused, after it was resumed.
+func TestPageOfAMomentThatIsOver(t *testing.T) {
+	f := newFleet(t)
+	f.weir("channel", "pause", "main", "--for", "10m", "--why", "for a moment")
+	time.Sleep(1100 * time.Millisecond) // the moment is named in whole seconds
+	then := time.Now().Unix()
+	time.Sleep(1100 * time.Millisecond)
+	f.weir("channel", "resume", "main", "--why", "over")
+
+	var was struct {
+		Channels []struct {
+			Name string
+			Wait int64 `json:"wait_ns"`
+		}
+		Decisions []struct{ Reason string }
+	}
+	ask := func(query string) int {
+		resp, err := http.Get("http://" + f.http + "/api/v1/at" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if err := json.NewDecoder(resp.Body).Decode(&was); err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode
+	}
+	if code := ask(fmt.Sprint("?time=", then)); code != http.StatusOK || len(was.Channels) != 1 || was.Channels[0].Wait < int64(9*time.Minute) || !strings.Contains(fmt.Sprint(was.Decisions), "for a moment") || strings.Contains(fmt.Sprint(was.Decisions), "over") {
+		t.Errorf("status %d: %+v", code, was)
+	}
+	for query, want := range map[string]int{"": 400, "?time=x": 400, "?time=-1": 400, "?time=1000": 404} {
+		if code := ask(query); code != want {
+			t.Errorf("%q: status %d, want %d", query, code, want)
+		}
+	}
+	if code := ask(fmt.Sprint("?time=", time.Now().Unix()+5)); code != http.StatusOK || was.Channels[0].Wait > 0 {
+		t.Errorf("now: status %d: %+v", code, was)
+	}
+
+	chromium := browser(t)
+	shown, complaints := seen(t, chromium, fmt.Sprintf("http://%s/?at=%d#main", f.http, then), "1280,1600")
+	if complaints != "" {
+		t.Errorf("the page complains:\n%s", complaints)
+	}
+	for _, want := range []string{"as it was at", "main held for", "for a moment", "back to now"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("the page does not show %q", want)
+		}
+	}
+	if strings.Contains(shown, ">over<") || strings.Contains(shown, "takes calls</span>") {
+		t.Error("the page shows what came later")
 	}
 }

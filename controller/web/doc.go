@@ -15,6 +15,7 @@
 //	GET  /api/v1/channels[/NAME]  channels and budget pools
 //	GET  /api/v1/agents           agents
 //	GET  /api/v1/decisions        ?channel= agent= rule= from= to= limit= oldest=1
+//	GET  /api/v1/at               ?time= the fleet as it was then, and what was decided before
 //	GET  /api/v1/params           the parameters in force
 //	GET  /api/v1/snapshot         the whole state in its canonical encoding, for a backup
 //	POST /api/v1/commands         {"command","channel","agent","value","mode","for","by","why"}

@@ -37,6 +37,8 @@ type Options struct {
 	Controller Controller
 	// Past finds what channels were; nil serves none.
 	Past Past
+	// Rewind finds the fleet as it was; nil finds nothing.
+	Rewind Rewind
 	// Page serves what a browser shows, for every path that is nothing of the
 	// API; it holds no secret. Nil serves none.
 	Page http.Handler
@@ -88,6 +90,7 @@ func Handler(o Options) http.Handler {
 		"GET /api/v1/decisions":       h.decisions,
 		"GET /api/v1/params":          h.params,
 		"GET /api/v1/history":         h.history,
+		"GET /api/v1/at":              h.at,
 		"GET /api/v1/snapshot":        h.snapshot,
 		"GET " + livePath:             h.live,
 	} {

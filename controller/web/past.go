@@ -1,19 +1,86 @@
 package web
 
 import (
+	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
+	"weir/controller"
 	"weir/controller/history"
+	"weir/model"
 )
 
 // Past finds what channels were; *history.Recorder is one.
 type Past interface {
 	Points(channel string, from, to time.Time) ([]history.Point, error)
 }
+
+// Rewind finds the fleet as it was; *history.Rewind is one.
+type Rewind interface {
+	At(ctx context.Context, at time.Time) (model.FleetView, error)
+}
+
+// was is the fleet at a moment that is over.
+type was struct {
+	Unix      int64                 `json:"unix"`
+	Seq       uint64                `json:"seq"`
+	Leader    string                `json:"leader"`
+	Term      uint64                `json:"term"`
+	Channels  []model.FleetChannel  `json:"channels"`
+	Pools     []model.FleetPool     `json:"pools"`
+	Agents    []model.FleetAgent    `json:"agents"`
+	Decisions []controller.Decision `json:"decisions"`
+}
+
+// at answers with the fleet as it was at a time in seconds since 1970, and what
+// was decided before it.
+func (h *handler) at(w http.ResponseWriter, r *http.Request) {
+	if h.Rewind == nil {
+		refuse(w, http.StatusNotFound, "no history is kept here")
+		return
+	}
+	if r.FormValue("time") == "" {
+		refuse(w, http.StatusBadRequest, "time is missing: seconds since 1970")
+		return
+	}
+	at, err := moment(r, "time", time.Time{})
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	v, err := h.Rewind.At(r.Context(), at)
+	switch {
+	case errors.Is(err, history.ErrBeyond):
+		refuse(w, http.StatusNotFound, err.Error())
+		return
+	case errors.Is(err, history.ErrBusy):
+		w.Header().Set("Retry-After", "2")
+		refuse(w, http.StatusServiceUnavailable, err.Error())
+		return
+	case errors.Is(err, context.DeadlineExceeded):
+		refuse(w, http.StatusServiceUnavailable, "too much happened between that moment and the state kept before it; weir log explain has no such bound")
+		return
+	case err != nil:
+		fail(w, err)
+		return
+	}
+	decided, err := h.Controller.Decisions(controller.DecisionQuery{To: v.Seq, Limit: rewindDecisions})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	answer(w, http.StatusOK, was{
+		Unix: at.Unix(), Seq: v.Seq, Leader: v.Controller, Term: v.Term,
+		Channels: list(v.Channels), Pools: list(v.Pools), Agents: list(v.Agents), Decisions: list(decided),
+	})
+}
+
+// rewindDecisions is how many decisions go with a moment.
+const rewindDecisions = 200
 
 // points is what history says: a row per point, a name per column.
 type points struct {

@@ -41,6 +41,7 @@ type Stack struct {
 	bus     bus
 	metrics *metrics.Set // the controller's
 	past    *history.Recorder
+	rewind  *history.Rewind
 	closers []func(ctx context.Context) error
 	failed  chan error
 }
@@ -152,6 +153,7 @@ func (s *Stack) startController(ctx context.Context, o *Options) error {
 		return fmt.Errorf("make controller: %w", err)
 	}
 	s.past = history.New(state, s.Loop.View, o.Logger)
+	s.rewind = history.NewRewind(state, s.Log, s.Loop.Snapshot, o.Logger)
 	s.run()
 	return s.ready(ctx)
 }
@@ -161,6 +163,7 @@ func (s *Stack) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go s.past.Run(ctx)
+	go s.rewind.Run(ctx)
 	go func() {
 		err := s.Loop.Run(ctx)
 		if ctx.Err() == nil {
@@ -198,7 +201,7 @@ func (s *Stack) ready(ctx context.Context) error {
 // Web serves the controller over HTTP until Close and returns its URL. Nobody
 // can change anything: there is no token.
 func (s *Stack) Web(logger *slog.Logger) (url string, err error) {
-	url, stop, err := serve(web.Handler(web.Options{Controller: s.Loop, Past: s.past, Page: page.Handler(), Metrics: s.metrics.WritePrometheus, Logger: logger}))
+	url, stop, err := serve(web.Handler(web.Options{Controller: s.Loop, Past: s.past, Rewind: s.rewind, Page: page.Handler(), Metrics: s.metrics.WritePrometheus, Logger: logger}))
 	if err != nil {
 		return "", fmt.Errorf("serve the controller: %w", err)
 	}

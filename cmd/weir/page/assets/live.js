@@ -12,7 +12,9 @@ const staleAfter = 5000; // milliseconds without news
 let token = "";          // kept in memory only
 let chosen = decodeURIComponent(location.hash.slice(1));
 let range = 900;
-let last = null;         // the newest telling
+let last = null;         // what is shown: the newest telling, or a moment that is over
+let live = null;         // the newest telling
+let rewound = null;      // the moment that is shown, null for now
 let heard = 0;           // when, by this browser's clock
 let feed = [];
 const points = new Map();  // channel -> rows of the page's own points
@@ -65,17 +67,60 @@ async function follow() {
 // ---- what was told
 
 function hear(telling) {
-  last = telling;
+  live = telling;
   heard = Date.now();
   for (const c of telling.channels) keepPoint(c, Math.floor(telling.unix_ms / 1000));
   const fresh = telling.decisions.filter((d) => !feed.length || d.seq > feed[0].seq);
   feed = fresh.concat(feed).slice(0, keepFeed);
   showLink("");
+  if (rewound) return;
+  last = live;
+  showState();
+  if (fresh.length) showFeeds();
+}
+
+function showState() {
   showVerdict();
   showChannels();
   showPools();
-  if (fresh.length) showFeeds();
   showOne();
+}
+
+// ---- moments that are over
+
+// rewind shows the fleet as it was at a time in seconds since 1970.
+async function rewind(unix) {
+  put($("then-fault"), "");
+  try {
+    const was = await ask("api/v1/at?time=" + unix);
+    rewound = was;
+    const status = live ? live.status : { fleet: "", version: "" };
+    last = { channels: was.channels, pools: was.pools, status: { ...status, controller: was.leader, leader: was.leader, leads: true, term: was.term, seq: was.seq,
+      channels: was.channels.length, agents: was.agents.length, lag_events: 0, outbox_failure: "", log_faults: [] } };
+    showMoment();
+  } catch (fault) {
+    put($("then-fault"), String(fault.message || fault));
+  }
+}
+
+function backToNow() {
+  rewound = null;
+  $("then").value = "";
+  put($("then-fault"), "");
+  if (live) last = live;
+  showMoment();
+}
+
+function showMoment() {
+  $("now").hidden = !rewound;
+  $("actions").hidden = Boolean(rewound);
+  history.replaceState(null, "", (rewound ? "?at=" + rewound.unix : location.pathname) + location.hash);
+  drawn = 0;
+  showLink("");
+  if (last) showState();
+  showFeeds();
+  showAgents();
+  load();
 }
 
 function keepPoint(c, unix) {
@@ -96,6 +141,7 @@ function keepPoint(c, unix) {
 
 // rates are attempts a second over the last seconds.
 function rates(name) {
+  if (rewound) return null;
   const all = points.get(name) || [];
   const b = all[all.length - 1];
   const a = all.find((p) => p.unix >= b.unix - rateOver);
@@ -122,6 +168,11 @@ function stateOf(c) {
 
 function showLink(fault) {
   const age = Date.now() - heard;
+  if (rewound) {
+    $("link").className = "link stale";
+    put($("link"), `as it was at ${new Date(rewound.unix * 1000).toLocaleString()}, record ${rewound.seq}`);
+    return;
+  }
   const stale = Boolean(fault) || !heard || age > staleAfter;
   $("link").className = stale ? "link stale" : "link";
   put($("link"), !heard ? "connecting" + (fault ? ": " + fault : "") : stale ? "no news for " + seconds(age / 1000) + (fault ? ": " + fault : "") + "; what you see is old" : "live");
@@ -212,13 +263,14 @@ function fill(body, table, right, none) {
 function showFeeds() {
   const words = $("find").value.trim().toLowerCase();
   const fits = (d) => !words || [d.channel, d.agent, d.rule, d.reason].some((t) => t && t.toLowerCase().includes(words));
-  list($("feed"), feed.filter(fits).slice(0, 200), true);
+  list($("feed"), (rewound ? rewound.decisions : feed).filter(fits).slice(0, 200), true);
   if (chosen) list($("one-feed"), oneFeed(), false);
 }
 
 let oneOld = []; // decisions of the chosen channel from before the page opened
 
 function oneFeed() {
+  if (rewound) return rewound.decisions.filter((d) => d.channel === chosen);
   const fresh = feed.filter((d) => d.channel === chosen);
   const oldest = fresh.length ? fresh[fresh.length - 1].seq : Infinity;
   return fresh.concat(oneOld.filter((d) => d.seq < oldest)).slice(0, 200);
@@ -271,7 +323,7 @@ async function choose(name) {
 async function load() {
   const name = chosen, span = range;
   if (!name) return;
-  const to = Math.floor(Date.now() / 1000);
+  const to = rewound ? rewound.unix : Math.floor(Date.now() / 1000);
   $("table").href = `api/v1/history?channel=${encodeURIComponent(name)}&from=${to - span}&to=${to}&format=csv`;
   try {
     const [was, decided] = await Promise.all([
@@ -310,6 +362,7 @@ function showOne() {
 
 // merged is the history up to where the page's own points begin, then those.
 function merged() {
+  if (rewound) return (past || []).filter((p) => p.unix <= rewound.unix);
   const own = points.get(chosen) || [];
   const from = Math.floor(Date.now() / 1000) - range;
   const begin = own.length ? own[0].unix : Infinity;
@@ -425,7 +478,7 @@ const mostAgents = 300;
 async function showAgents() {
   if (document.hidden || !heard) return;
   try {
-    const { agents } = await ask("api/v1/agents");
+    const { agents } = rewound ? { agents: rewound.agents.slice() } : await ask("api/v1/agents");
     const worst = (a) => (a.state === "away" ? 0 : a.lost_attempts > 0 ? 1 : a.state === "here" ? 2 : 3);
     agents.sort((a, b) => worst(a) - worst(b) || a.agent.localeCompare(b.agent));
     fill($("agents").tBodies[0], agents.slice(0, mostAgents).map((a) => [a.agent, a.state, a.mode, a.version, seconds(a.silent_ns / 1e9) + " ago", String(a.slots), String(a.inflight), String(a.queued), String(a.lost_attempts)]), 4, "no agent was heard yet");
@@ -476,6 +529,11 @@ for (const [text, span] of ranges) {
   $("ranges").append(button);
 }
 $("find").addEventListener("input", showFeeds);
+$("now").addEventListener("click", backToNow);
+$("then").addEventListener("change", () => {
+  const unix = Math.floor(new Date($("then").value).getTime() / 1000);
+  if (unix > 0) rewind(unix); else backToNow();
+});
 setInterval(() => showLink(""), 1000);
 setInterval(showAgents, 5000);
 setInterval(showParams, 30000);
@@ -486,4 +544,6 @@ ask("api/v1/decisions?limit=200").then(({ decisions }) => {
 }).catch(() => {});
 setTimeout(() => { showAgents(); showParams(); }, 1500);
 if (chosen) load();
+const asked = Number(new URLSearchParams(location.search).get("at"));
+if (asked > 0) rewind(asked);
 follow();
