@@ -54,6 +54,9 @@ type Config struct {
 	// Cache bounds the answers kept for calls that are the same to the byte:
 	// by default none.
 	Cache KeepConfig
+	// Semantic is the cache of answers to requests that mean nearly the same:
+	// by default none; with a route 64 MiB for 5 minutes.
+	Semantic SemanticConfig
 	// Params are the constants of the gate's local reaction; the zero value
 	// means model.DefaultParams.
 	Params model.Params
@@ -90,6 +93,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Cache.For <= 0 {
 		c.Cache.For = 5 * time.Minute
 	}
+	c.Semantic = c.Semantic.withDefaults()
 	if c.Metrics == nil {
 		c.Metrics = metrics.NewSet()
 	}

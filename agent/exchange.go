@@ -56,6 +56,7 @@ type exchange struct {
 	taskEnds  time.Time
 	fault     *dialect.Fault // why no channel was asked
 	last      *Permit
+	near      bool // answered as another that means nearly the same
 }
 
 // read reads what the request is; the fault is the client's.

@@ -95,15 +95,25 @@ func (x *exchange) shared() (s *shelf, key shelfKey, asks shelfPrint) {
 	h := x.req.Header
 	name := h.Get(headerIdempotency)
 	switch {
-	case x.req.Method != http.MethodPost, name == "" && !t.cache.enabled(), x.observed():
+	case x.req.Method != http.MethodPost, name == "" && !t.cache.enabled() && !t.semantic.enabled(), x.observed():
 	case name != "" && t.replays.enabled():
 		return t.replays, sha256.Sum256(fmt.Appendf(nil, "%q %q %q", x.owner(), x.req.URL.Path, name)), x.asks()
 	case name != "" || x.kept || !x.cacheable():
+	case t.semantic.enabled() && x.questions():
+		asks = x.asks()
+		return t.semantic, sha256.Sum256(append([]byte(x.owner()), asks[:]...)), asks
+	case !t.cache.enabled():
 	default:
 		asks = x.asks()
 		return t.cache, sha256.Sum256(append([]byte(x.owner()), asks[:]...)), asks
 	}
 	return nil, key, asks
+}
+
+// questions reports whether the request may be compared by its meaning.
+func (x *exchange) questions() bool {
+	_, _, ok := x.body.Question(x.dialect)
+	return ok
 }
 
 // owner tells clients apart: none gets what another was answered.
@@ -132,7 +142,7 @@ func (x *exchange) cacheable() bool {
 // follow answers from a kept answer, or from a call on its way, or makes the
 // call and lets others follow.
 func (x *exchange) follow(s *shelf, key shelfKey, asks shelfPrint) (*http.Response, error) {
-	r, fresh := s.enter(key, asks, time.Now())
+	r, fresh := x.enter(s, key, asks)
 	if r == nil {
 		x.release()
 		return x.refuse(mistake(http.StatusUnprocessableEntity, "idempotency_key_reuse", "this Idempotency-Key was used for another request")), nil
@@ -164,6 +174,9 @@ func (x *exchange) follow(s *shelf, key shelfKey, asks shelfPrint) (*http.Respon
 	resp.Body = following{r, stop}
 	if !fresh {
 		resp.Header.Set(headerCache, "hit")
+		if x.near {
+			resp.Header.Set(headerCache, "similar")
+		}
 		resp.Header.Set(headerAttempts, "0")
 	}
 	return &resp, nil

@@ -28,6 +28,8 @@ type shelf struct {
 	used  int64
 	books map[shelfKey]*book
 	order list.List // of *book that are finished, the oldest at the front
+	// near are the finished ones whose meaning is known, by the owner of it.
+	near map[string]map[*book]bool
 }
 
 // shelfKey says which calls are the same; shelfPrint what they ask, of which
@@ -50,7 +52,7 @@ const (
 // newShelf returns a shelf that counts in weir_cache_total{kind}.
 func newShelf(kind string, c KeepConfig, set *metrics.Set) *shelf {
 	s := &shelf{cfg: c, books: map[shelfKey]*book{}, counts: map[string]*metrics.Counter{}}
-	for _, result := range []string{"hit", "joined", "miss", "conflict"} {
+	for _, result := range []string{"hit", "joined", "miss", "conflict", "failed"} {
 		s.counts[result] = set.GetOrCreateCounter(`weir_cache_total{kind="` + kind + `",result="` + result + `"}`)
 	}
 	return s
@@ -110,6 +112,7 @@ func (s *shelf) remove(b *book) {
 	if b.at != nil {
 		s.order.Remove(b.at)
 	}
+	s.unlist(b)
 }
 
 // grow makes room for n more bytes of b; when there is none, or b has its part,
@@ -138,6 +141,7 @@ func (s *shelf) finish(b *book, keep bool, now time.Time) {
 	case keep:
 		b.expires = now.Add(s.cfg.For)
 		b.at = s.order.PushBack(b)
+		s.list(b)
 	default:
 		s.remove(b)
 	}
@@ -148,7 +152,8 @@ type book struct {
 	shelf *shelf
 	key   shelfKey
 	asks  shelfPrint
-	// size, at and expires belong to the shelf.
+	// size, at, expires and means belong to the shelf.
+	means   *meaning
 	size    int64
 	at      *list.Element
 	expires time.Time

@@ -36,8 +36,10 @@ type Transport struct {
 	bodies quota
 	chunks sync.Pool
 	tasks  *tasks
-	// replays keeps answers by Idempotency-Key, cache by the request itself.
-	replays, cache *shelf
+	// replays keeps answers by Idempotency-Key, cache by the request itself,
+	// semantic by what it means.
+	replays, cache, semantic *shelf
+	embedFailed              atomic.Int64 // when, on the client's clock; 0 for never
 }
 
 const (
@@ -55,6 +57,8 @@ func (c *Client) Transport() *Transport {
 		client: c, pools: make(map[string]*pool, len(c.targets)), tasks: newTasks(c.cfg.Task),
 		replays: newShelf("idempotency", c.cfg.Idempotency, c.cfg.Metrics),
 		cache:   newShelf("exact", c.cfg.Cache, c.cfg.Metrics),
+
+		semantic: newShelf("semantic", c.cfg.Semantic.KeepConfig, c.cfg.Metrics),
 	}
 	t.bodies.limit = max(leastBodies, 4*c.cfg.MaxBody)
 	t.chunks.New = func() any { return new([chunkSize]byte) }

@@ -22,7 +22,7 @@ func (r *reader) check(body ast.Node) {
 	}
 	channels := r.Names(f, "channels")
 	groups := r.Names(f, "groups")
-	r.Names(f, "routes")
+	routes := r.Names(f, "routes")
 	r.Names(f, "tenants")
 	for _, key := range []string{"channels", "groups", "routes"} {
 		if seq, ok := f.Get(key).(*ast.SequenceNode); ok && len(seq.Values) > maxChannels {
@@ -31,6 +31,11 @@ func (r *reader) check(body ast.Node) {
 	}
 	f.Each("channels", func(c *strict.Fields) { r.checkGroups(c, groups) })
 	f.Each("routes", func(rt *strict.Fields) { r.ReferTiers(rt, "tiers", channels) })
+	if a := f.Child("agent"); a != nil {
+		if c := a.Child("semantic_cache"); c != nil && c.Has("route") {
+			r.Known(c.Get("route"), "route", routes)
+		}
+	}
 	m := &r.file.Model
 	m.Normalize()
 	if r.Err() != nil {

@@ -107,6 +107,7 @@ type Agent struct {
 	// Cache bound the answers that are kept.
 	Task               agent.TaskConfig
 	Idempotency, Cache agent.KeepConfig
+	Semantic           agent.SemanticConfig
 	Tasks              Tasks
 	TLS                TLS
 }

@@ -155,6 +155,14 @@ func (r *reader) agent(f *strict.Fields) {
 	}
 	keep(f, "idempotency", &a.Idempotency)
 	keep(f, "cache", &a.Cache)
+	if c := f.Child("semantic_cache"); c != nil {
+		c.Need("route")
+		c.Text("route", &a.Semantic.Route)
+		threshold := int64(0)
+		c.Ratio("threshold", &threshold, strict.PPM/2, strict.PPM)
+		a.Semantic.Threshold = float64(threshold) / strict.PPM
+		keepInto(c, &a.Semantic.KeepConfig)
+	}
 	if c := f.Child("tasks"); c != nil {
 		c.Flag("enabled", &a.Tasks.Enabled)
 		count(c, "bytes", &a.Tasks.Bytes, minTasks, maxLimit)
@@ -166,10 +174,12 @@ func (r *reader) agent(f *strict.Fields) {
 
 // keep reads the bounds of answers that are kept; 0 bytes keep none.
 func keep(f *strict.Fields, key string, dst *agent.KeepConfig) {
-	c := f.Child(key)
-	if c == nil {
-		return
+	if c := f.Child(key); c != nil {
+		keepInto(c, dst)
 	}
+}
+
+func keepInto(c *strict.Fields, dst *agent.KeepConfig) {
 	count(c, "bytes", &dst.Bytes, 0, maxLimit)
 	if c.Has("bytes") && dst.Bytes == 0 {
 		dst.Bytes = -1
