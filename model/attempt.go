@@ -211,14 +211,29 @@ func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
 		}
 		return
 	}
-	ratio, high := l.high(par)
-	if !high || !c.window.Drained {
-		if c.window.Calm {
-			l.calmed()
-		}
+	if l.Raise.From > 0 {
+		f.judgeRaise(c, fx)
 		return
 	}
+	ratio, high := l.high(par)
 	w := c.window.value(par, c.top())
+	small := l.small(w, ratio, high)
+	switch {
+	case !c.window.Drained:
+		return
+	case c.window.Calm:
+		l.calmed()
+		l.Raise.drop()
+		if l.Samples >= par.LatencySamples {
+			l.prove(f.now, c.inflight)
+		}
+		return
+	case small && c.window.Used && l.Raise.due(f.now, l.Samples):
+		f.raise(c, w, ratio, fx)
+		return
+	case !high || small:
+		return
+	}
 	if c.window.atFloor(par, c.top()) || c.inflight <= 1 || int64(w) <= scale(int64(l.SeriesFrom), seriesShare) {
 		f.giveBack(c, l.SeriesFrom, true, fx)
 		return

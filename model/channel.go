@@ -263,7 +263,8 @@ func (c *channel) heard(p *Params) bool {
 func (c *channel) observe(p *Params) {
 	slots := int64(c.window.value(p, c.top())) / 1000
 	used := max(scale(slots, p.UsedShare), 1)
-	c.window.Used = c.inflight+c.held >= used
+	// Slots that are held prove nothing by themselves.
+	c.window.Used = c.inflight+c.held >= used && 2*c.inflight >= slots
 	if c.paced {
 		// The queue waits for a budget and not for the window, which need not
 		// be more than what slots lie idle here while there are none there.

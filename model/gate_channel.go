@@ -71,6 +71,9 @@ type gatePace struct {
 	// all is over all sizes, tokens the mean size.
 	all    gateTime
 	tokens Tokens
+	// tired counts the calls given up after more than the mean, less two for
+	// each good one, between 0 and paceTired.
+	tired int
 }
 
 // gateTime is what is known of the times of calls: their mean, the mean
@@ -91,7 +94,30 @@ const (
 	// same for that of one size, which falls back on that of all.
 	paceLasts = 30 * Second
 	sizeLasts = 5 * Minute
+	// paceJam is from where on tired says that the channel is jammed: one or
+	// two are long calls. paceTired bounds it.
+	paceJam   = 3
+	paceTired = 10
 )
+
+// ended takes a call that ended, and reports whether it was given up on a
+// channel that is jammed: hardly any call ends well before that. One given up
+// after more than the mean would have taken longer still: without those a
+// channel looked the faster the slower it is.
+func (p *gatePace) ended(now Nanos, r *gateRequest, o *Outcome) (jammed bool) {
+	took := now - r.at.started
+	switch mean, _ := p.expect(now, r.tokens); {
+	case o.Class == ClassOK:
+		p.tired = max(p.tired-2, 0)
+	case o.Class == ClassCanceled && mean > 0 && took > mean:
+		p.tired = min(p.tired+1, paceTired)
+		jammed = p.tired >= paceJam
+	default:
+		return false
+	}
+	p.add(now, took, r.tokens)
+	return jammed
+}
 
 func (p *gatePace) add(now, took Nanos, tokens Tokens) {
 	p.sizes[min(log2(tokens), gatePaces-1)].add(now, took)

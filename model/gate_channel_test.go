@@ -76,3 +76,55 @@ func TestPaceLate(t *testing.T) {
 	r.deadline = Hour + Second
 	late("with less than a call takes", true)
 }
+
+// TestJammed holds that calls given up one after the other keep their slots for
+// as long as they ran, that few do not, and that all make the pace slower.
+func TestJammed(t *testing.T) {
+	g := newGateAt(8)
+	now := 2 * Second
+	call := func(class Class, took Nanos) {
+		t.Helper()
+		p := g.Ask(now, Ask{Request: 1, Route: "r", Tokens: 100, Deadline: now + Minute}).Permit
+		if p.ID == 0 {
+			t.Fatalf("not admitted at %s", now)
+		}
+		now += took
+		g.Done(now, p.ID, Outcome{Class: class, UsageKnown: true, In: 1})
+	}
+	held := func() (n int) {
+		for _, c := range g.channels {
+			n += len(c.held)
+		}
+		return n
+	}
+	for range 40 {
+		call(ClassOK, Second)
+	}
+	call(ClassCanceled, Second/2)
+	if held() > 0 {
+		t.Error("a call given up early holds its slot")
+	}
+	for range 40 {
+		call(ClassCanceled, 10*Second)
+		if held() > 0 {
+			break
+		}
+	}
+	if got := held(); got != 1 {
+		t.Fatalf("%d slots are held after many calls were given up", got)
+	}
+	for _, c := range g.channels {
+		mean, _ := c.pace.expect(now, 100)
+		if len(c.held) == 1 && (c.held.next() != now+10*Second || mean < 2*Second) {
+			t.Errorf("held until %s at %s, calls are expected to take %s", c.held.next(), now, mean)
+		}
+	}
+	now += Minute
+	for range 8 {
+		call(ClassOK, Second)
+	}
+	call(ClassCanceled, 30*Second)
+	if got := held(); got > 1 {
+		t.Errorf("%d slots are held though calls end well", got)
+	}
+}

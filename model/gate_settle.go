@@ -115,7 +115,8 @@ func (o *Outcome) spent(c *gateChannel, reserved Tokens) Tokens {
 // settle takes an attempt out of flight, into the next report and, if it was
 // refused, holds its slot until the backoff has passed: released at once, a
 // slot would be refused again in the time of a refusal, which is a fraction of
-// the time of a call.
+// the time of a call. Where hardly any call ends well before it is given up, the
+// provider goes on with those: such a slot is held for as long again.
 func (g *Gate) settle(now Nanos, r *gateRequest, o *Outcome, backoff Nanos) {
 	c := r.at.channel
 	share := c.share(now, g.lost, g.met)
@@ -123,9 +124,7 @@ func (g *Gate) settle(now Nanos, r *gateRequest, o *Outcome, backoff Nanos) {
 	c.unlink(r)
 	g.running--
 	c.attempts[o.Class]++
-	if o.Class == ClassOK {
-		c.pace.add(now, now-r.at.started, r.tokens)
-	}
+	jammed := c.pace.ended(now, r, o)
 	spent := o.spent(c, r.tokens)
 	for _, p := range r.at.pools {
 		p.settle(r.tokens, spent)
@@ -143,6 +142,8 @@ func (g *Gate) settle(now Nanos, r *gateRequest, o *Outcome, backoff Nanos) {
 		}
 		c.local.refusedAfter(now - r.at.started)
 		g.wantReport(now)
+	case jammed && r.at.probe == 0:
+		c.held.add(gateLater(now, now-r.at.started))
 	case over || r.at.probe != 0:
 		g.wantReport(now)
 	}

@@ -50,6 +50,12 @@ type latency struct {
 	Explored Nanos
 	// Wary is until when, after such a cut, no news is not good news.
 	Wary Nanos
+	// Proven is the most that was in flight at once while latency was calm,
+	// as of ProvenAt.
+	Proven   Milli
+	ProvenAt Nanos
+	// Raise is the test of a larger window.
+	Raise raise
 }
 
 // latencyCell is the baseline of one size class.
@@ -240,7 +246,7 @@ func (l *latency) calm(p *Params, now Nanos) bool {
 	if !ok {
 		return now >= l.Wary
 	}
-	return !l.onTrial(now) && ratio <= max(p.LatencyCalm, One+2*l.noise())
+	return !l.onTrial(now) && l.Raise.From == 0 && ratio <= max(p.LatencyCalm, One+2*l.noise())
 }
 
 // high reports whether latency asks for a cut: over the parameter and beyond
@@ -269,8 +275,15 @@ func noise(spread PPM, n int64) PPM {
 
 // settle starts a new measurement once the calls in flight have ended.
 func (l *latency) settle(now Nanos) {
+	l.remeasure(now)
+	l.TrialWindow = 0
+	l.Raise.drop()
+}
+
+// remeasure judges by calls alone that are sent from now on.
+func (l *latency) remeasure(now Nanos) {
 	l.Since, l.From = now, now+min(settleTimes*l.Took, settleMost)
-	l.Samples, l.TrialWindow = 0, 0
+	l.Samples = 0
 }
 
 // try puts a cut because of latency on trial.
@@ -363,6 +376,7 @@ func (l *latency) calmed() { l.TrialWindow, l.SeriesFrom, l.Futile = 0, 0, 0 }
 // refused takes a cut that a refusal made: the window goes by refusals now, and
 // what was explored has no answer.
 func (l *latency) refused(now Nanos) {
+	l.Raise.drop()
 	if l.onTrial(now) && l.Exploring {
 		l.calmed()
 		l.Wary = now

@@ -9,6 +9,7 @@ const (
 	RuleWindowStale   Rule = "window.stale"
 	RuleLatencyCut    Rule = "latency.cut"
 	RuleLatencyRebase Rule = "latency.rebase"
+	RuleLatencyRaise  Rule = "latency.raise"
 	RuleWeight        Rule = "weight.decay"
 	RuleBreakerOpen   Rule = "breaker.open"
 	RuleBreakerHalf   Rule = "breaker.half_open"

@@ -74,7 +74,7 @@ const RuleDegraded = "route.degraded"
 // parts returns what a decision concerns; fact is the record's.
 func parts(d *model.Decision, fact model.Fact) []Part {
 	switch d.Rule {
-	case model.RuleWindowCut, model.RuleWindowStale, model.RuleLatencyCut, model.RuleLatencyRebase:
+	case model.RuleWindowCut, model.RuleWindowStale, model.RuleLatencyCut, model.RuleLatencyRebase, model.RuleLatencyRaise:
 		return []Part{PartWindow}
 	case model.RuleWeight:
 		return []Part{PartWeight}
@@ -131,6 +131,8 @@ func sentence(d *model.Decision) string {
 		return moved("window cut", Slots(d.Before), Slots(d.After))
 	case model.RuleLatencyCut:
 		return moved("window cut for latency", Slots(d.Before), Slots(d.After))
+	case model.RuleLatencyRaise:
+		return moved("window raised to test its latency", Slots(d.Before), Slots(d.After))
 	case model.RuleLatencyRebase:
 		return "latency's baseline taken anew: " + d.Reason
 	case model.RuleWindowStale:
