@@ -79,6 +79,7 @@ type channel struct {
 	demands       []int64
 	line          []slotRank
 	kept          []keptRange
+	calm          passCalm
 	queuedForPass bool
 }
 

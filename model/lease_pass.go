@@ -42,14 +42,35 @@ func (c *channel) touch(i int) {
 
 func (c *channel) touchAll() { c.rows, c.touched = c.rows[:0], c.touched[:0] }
 
+// passCalm is what is known of the next pass after one that changed nothing:
+// that it will change nothing either before until, 0 for not known, as long as
+// limit and frozen are the same and the rows are alike. above is the demand
+// beyond which more makes no difference.
+type passCalm struct {
+	until        Nanos
+	limit, above int64
+	frozen       bool
+}
+
+// alike reports whether a pass would find in either row the same.
+func (p *passCalm) alike(a, b *passRow) bool {
+	return a.slots == b.slots && a.offset == b.offset && a.claim == b.claim && a.turn == b.turn && a.away == b.away && a.renew == b.renew &&
+		(a.demand == b.demand || a.demand > p.above && b.demand > p.above)
+}
+
 // gather brings the rows up to date: of what was touched, or of all where an
 // agent is away, whose claim changes with time.
 func (c *channel) gather(now Nanos) []passRow {
 	if len(c.rows) == len(c.leases) && c.gone == 0 {
 		for _, i := range c.touched {
-			c.rows[i] = c.row(i, now)
+			r := c.row(i, now)
+			if c.calm.until > 0 && !c.calm.alike(&r, &c.rows[i]) {
+				c.calm.until = 0
+			}
+			c.rows[i] = r
 		}
 	} else {
+		c.calm.until = 0
 		c.rows = slices.Grow(c.rows[:0], len(c.leases))[:len(c.leases)]
 		for i := range c.rows {
 			c.rows[i] = c.row(i, now)
@@ -105,6 +126,11 @@ func (c *channel) pass(p *Params, now Nanos, limit int64, rev uint64, frozen boo
 		return
 	}
 	rows := c.gather(now)
+	calm := now < c.calm.until && limit == c.calm.limit && frozen == c.calm.frozen
+	if calm && !invariants {
+		return
+	}
+	c.calm = passCalm{until: forever, limit: limit, above: maxInt64, frozen: frozen}
 	room := limit
 	for i := range rows {
 		room -= rows[i].claim
@@ -122,9 +148,14 @@ func (c *channel) pass(p *Params, now Nanos, limit int64, rev uint64, frozen boo
 		}
 		changed = changed || !r.stands()
 	}
-	if changed {
-		c.regrant(p, now, rev, tell)
+	if !changed {
+		return
 	}
+	if calm {
+		panic("model: BUG: a pass was thought to change nothing")
+	}
+	c.calm.until = 0
+	c.regrant(p, now, rev, tell)
 }
 
 // shrink keeps the slots of those whose lease would become smaller, unless
@@ -224,6 +255,7 @@ func (c *channel) targets(p *Params, now Nanos, limit int64, rows []passRow) (la
 	case present == 0:
 	case total > limit:
 		s := maxMin(c.demands, limit)
+		c.calm.above = s.base
 		for i := range rows {
 			r := &rows[i]
 			r.target = min(r.demand, s.base)
@@ -278,8 +310,13 @@ func (c *channel) rotate(p *Params, now Nanos, s share, rows []passRow) (lack in
 		k := slotRank{class: 1, turn: r.turn, lease: i}
 		switch {
 		case r.slots > s.base:
-			if k.class = 0; s.base < rotateBelow && now >= c.leases[i].since+p.RotateEvery {
+			if k.class = 0; s.base >= rotateBelow {
+				break
+			}
+			if over := c.leases[i].since + p.RotateEvery; now >= over {
 				k.class, k.turn = 2, ^r.turn
+			} else {
+				c.calm.until = min(c.calm.until, over)
 			}
 		case r.claim > s.base:
 			k.class = 3
