@@ -236,6 +236,9 @@ func (a *attempt) judged(v classify.Verdict, err error) {
 	}
 	if o.Class == model.ClassOK && o.UsageKnown && !x.kept {
 		x.transport.client.estimates.learn(a.permit.Channel, x.body.Input, o.In)
+		if rule := x.transport.client.cfg.Budgets[x.request.Route]; rule.Margin > 0 && o.Out > 0 {
+			x.transport.client.outputs.learn(x.request.Route, o.Out)
+		}
 	}
 	a.outcome = o
 }

@@ -21,6 +21,7 @@ type Client struct {
 	fleet     atomic.Pointer[fleet]
 	meter     *meter
 	estimates estimates
+	outputs   outputs
 	spool     *spool
 
 	mu      sync.Mutex

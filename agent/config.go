@@ -46,6 +46,8 @@ type Config struct {
 	// Output is the tokens expected of an answer whose request sets no
 	// bound; 0 means 512.
 	Output model.Tokens
+	// Budgets are rules on what requests may take, by route.
+	Budgets map[string]BudgetConfig
 	// Task bounds the retries and the time of chained calls.
 	Task TaskConfig
 	// Idempotency bounds the answers kept for calls that carry an

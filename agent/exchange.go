@@ -121,7 +121,11 @@ func (x *exchange) readRequest() *dialect.Fault {
 		Tokens:     1,
 	}
 	if !x.kept {
-		x.request.Tokens = x.input(f.routes[route]) + x.body.Output(x.dialect, x.transport.client.cfg.Output)
+		input := x.input(f.routes[route])
+		if fault := x.oversize(input, route); fault != nil {
+			return fault
+		}
+		x.request.Tokens = input + x.reserve(x.body.Output(x.dialect, x.transport.client.cfg.Output), f.routes[route])
 	}
 	if tenant, ok := f.tenants[h.Get(headerTenant)]; ok {
 		x.request.Tenant, x.request.Priority = tenant.Name, tenant.Priority

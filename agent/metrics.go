@@ -82,6 +82,7 @@ func (c *Client) writeMetrics(w io.Writer) {
 		gauge(w, fmt.Sprintf("weir_mode{mode=%q}", m), number(m == mode))
 	}
 	c.estimates.write(w)
+	c.writeReserves(w)
 	gauge(w, "weir_alone", number(v.Alone))
 	waiting, summed := c.spool.count()
 	gauge(w, "weir_spool_events", waiting)

@@ -172,7 +172,7 @@ func (p *agentProcess) join(id string, set *metrics.Set) error {
 	}
 	p.client, err = agent.New(agent.Config{
 		Agent: id, Version: version(), Fleet: &p.file.Model, Upstreams: p.file.Upstreams, Queue: p.file.Agent.Queue,
-		Task: p.file.Agent.Task, Idempotency: p.file.Agent.Idempotency, Cache: p.file.Agent.Cache, Semantic: p.file.Agent.Semantic,
+		Task: p.file.Agent.Task, Idempotency: p.file.Agent.Idempotency, Cache: p.file.Agent.Cache, Semantic: p.file.Agent.Semantic, Budgets: p.file.Agent.Budgets,
 		Writer: writer, Inbox: inbox, Metrics: set, Log: p.log,
 	})
 	if err != nil {

@@ -108,8 +108,10 @@ type Agent struct {
 	Task               agent.TaskConfig
 	Idempotency, Cache agent.KeepConfig
 	Semantic           agent.SemanticConfig
-	Tasks              Tasks
-	TLS                TLS
+	// Budgets are rules on what requests may take, by route.
+	Budgets map[string]agent.BudgetConfig
+	Tasks   Tasks
+	TLS     TLS
 }
 
 // Tasks are the asynchronous tasks of the fleet. What they are asked and

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"weir/agent"
 	"weir/model"
 	"weir/sim/strict"
 )
@@ -25,8 +26,25 @@ func (r *reader) route(n ast.Node, path string) model.RouteConfig {
 		r.degrade(d, "other", &c.DegradeOther)
 		d.Done()
 	}
+	if b := f.Child("budget"); b != nil {
+		r.budget(b, c.Name)
+	}
 	f.Done()
 	return c
+}
+
+// budget reads the rule on what a route's requests may take.
+func (r *reader) budget(f *strict.Fields, route string) {
+	var c agent.BudgetConfig
+	count(f, "input", &c.Input, 1, maxLimit)
+	margin := int64(0)
+	f.Ratio("output_margin", &margin, strict.PPM, maxRatio)
+	c.Margin = float64(margin) / strict.PPM
+	f.Done()
+	if r.file.Agent.Budgets == nil {
+		r.file.Agent.Budgets = map[string]agent.BudgetConfig{}
+	}
+	r.file.Agent.Budgets[route] = c
 }
 
 // degrade reads how long work waits before it goes to the next tier: a

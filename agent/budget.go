@@ -1,0 +1,155 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"sync"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"weir/agent/dialect"
+	"weir/model"
+)
+
+// BudgetConfig is a rule on what the requests of a route may take. It never
+// changes a request.
+type BudgetConfig struct {
+	// Input is the most tokens a request may be estimated to have; a larger
+	// one is refused. 0 means any.
+	Input model.Tokens
+	// Margin, at least 1, caps what is reserved for an answer to so many times
+	// what 99 of 100 answers of the route took. Clients ask for far more than
+	// they get, and what is reserved is nobody else's until the answer has
+	// ended. 0 reserves what the request asks for. Where a channel of the
+	// route charges what is asked for, so much is reserved all the same.
+	Margin float64
+}
+
+const (
+	// outputStep is the ratio of two neighbouring classes of answers by their
+	// tokens: a cap is at most so much too large.
+	outputStep = 1.05
+	// outputMemory is after how many answers one counts 1/e, outputLeast how
+	// many must have been seen before anything is capped.
+	outputMemory = 2000
+	outputLeast  = 200
+	// outputMost is the last class: beyond the longest answers there are.
+	outputMost = 350
+	// outputPart is the part of the answers that shall be within.
+	outputPart = 0.99
+)
+
+// outputs learns per route what its answers take.
+type outputs struct {
+	mu sync.Mutex
+	by map[string]*output // by route
+}
+
+// output counts answers by their tokens, in classes that fade.
+type output struct {
+	seen   uint64
+	sum    float64
+	counts [outputMost + 1]float64
+}
+
+// learn takes an answer's tokens.
+func (o *outputs) learn(route string, tokens model.Tokens) {
+	class := 0
+	if tokens > 1 {
+		class = min(int(math.Ceil(math.Log(float64(tokens))/math.Log(outputStep))), outputMost)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.by == nil {
+		o.by = map[string]*output{}
+	}
+	c := o.by[route]
+	if c == nil {
+		c = &output{}
+		o.by[route] = c
+	}
+	const keep = 1 - 1.0/outputMemory
+	for i := range c.counts {
+		c.counts[i] *= keep
+	}
+	c.counts[class]++
+	c.sum = c.sum*keep + 1
+	c.seen++
+}
+
+// within returns what nearly all answers of a route took, at least; ok is false
+// while too few were seen.
+func (o *outputs) within(route string) (tokens model.Tokens, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c := o.by[route]
+	if c == nil || c.seen < outputLeast {
+		return 0, false
+	}
+	beyond := (1 - outputPart) * c.sum
+	for i := outputMost; i > 0; i-- {
+		if beyond -= c.counts[i]; beyond < 0 {
+			return model.Tokens(math.Ceil(math.Pow(outputStep, float64(i)))), true
+		}
+	}
+	return 1, true
+}
+
+// reserve is what is reserved for the answer to a request that asks for so
+// many tokens.
+func (x *exchange) reserve(asked model.Tokens, route *model.RouteConfig) model.Tokens {
+	if most, ok := x.transport.client.reserves(route); ok {
+		return min(asked, most)
+	}
+	return asked
+}
+
+// reserves is the most that is reserved for an answer of a route; ok is false
+// where nothing caps it.
+func (c *Client) reserves(route *model.RouteConfig) (most model.Tokens, ok bool) {
+	margin := c.cfg.Budgets[route.Name].Margin
+	if margin <= 0 || c.charges(route) {
+		return 0, false
+	}
+	if most, ok = c.outputs.within(route.Name); !ok {
+		return 0, false
+	}
+	return model.Tokens(math.Ceil(min(float64(most)*max(margin, 1), math.MaxInt32))), true
+}
+
+// charges reports whether a channel of a route charges what is asked for.
+func (c *Client) charges(route *model.RouteConfig) bool {
+	f := c.fleet.Load()
+	for _, t := range route.Tiers {
+		for _, w := range t.Channels {
+			if ch := f.channels[w.Channel]; ch != nil && ch.ChargeMax {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// oversize refuses a request whose input is over what its route takes.
+func (x *exchange) oversize(input model.Tokens, route string) *dialect.Fault {
+	most := x.transport.client.cfg.Budgets[route].Input
+	if most <= 0 || input <= most || x.observed() {
+		return nil
+	}
+	return mistake(http.StatusBadRequest, "input_too_large",
+		fmt.Sprintf("the request has about %d tokens, and route %q takes at most %d; shorten it, or ask a route that takes more", input, route, most))
+}
+
+// writeReserves writes what is reserved at most for an answer, where that is
+// capped.
+func (c *Client) writeReserves(w io.Writer) {
+	routes := c.Fleet().Routes
+	for i := range routes {
+		route := &routes[i]
+		if most, ok := c.reserves(route); ok {
+			metrics.WriteGaugeUint64(w, fmt.Sprintf("weir_output_reserve_tokens{route=%q}", route.Name), uint64(most))
+		}
+	}
+}
