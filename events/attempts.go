@@ -57,8 +57,8 @@ const (
 func before() model.Attempt { return model.Attempt{Status: 200} }
 
 func encodeAttempts(b []byte, a *model.Attempts) []byte {
-	b = append(b, version, byte(model.KindAttempts))
-	b, at := open(b)
+	start := len(b)
+	b, at := open(append(b, version, byte(model.KindAttempts)))
 	b = appendSource(b, &a.Source)
 	b = appendString(b, a.Version, maxString)
 	b = append(b, byte(a.Mode))
@@ -83,7 +83,32 @@ func encodeAttempts(b []byte, a *model.Attempts) []byte {
 		b = t.attempt(b, &a.Attempts[i], last)
 		last = &a.Attempts[i]
 	}
+	return appendNext(shut(b, at), start, a.Pools)
+}
+
+// appendNext appends the section with what the next request of each pool
+// needs, if there is anything to say; the entry begins at start.
+func appendNext(b []byte, start int, pools []model.PoolReport) []byte {
+	if !slices.ContainsFunc(pools, func(p model.PoolReport) bool { return p.Next > 0 }) {
+		return b
+	}
+	added(b, start)
+	b, at := open(b)
+	for i := range pools {
+		b = appendCount(b, pools[i].Next)
+	}
 	return shut(b, at)
+}
+
+func readNext(r *reader, pools []model.PoolReport) {
+	if !r.more() {
+		return
+	}
+	r.open()
+	for i := range pools {
+		pools[i].Next = model.Tokens(r.count())
+	}
+	r.shut()
 }
 
 func appendSource(b []byte, s *model.Source) []byte {
@@ -313,6 +338,7 @@ func (d *Decoder) readAttempts() model.Fact {
 		}
 	}
 	r.shut()
+	readNext(r, a.Pools)
 	return a
 }
 

@@ -18,7 +18,7 @@ import (
 
 // outputs holds one value of every output as encode, decode and value.
 func outputs() map[string]any {
-	return map[string]any{"out-limits": sampleLimits(), "out-lease": sampleLease(), "out-term": sampleTerm(), "out-config": sampleConfig()}
+	return map[string]any{"out-limits": sampleLimits(), "out-lease": sampleLease(), "out-scarce": sampleScarce(), "out-term": sampleTerm(), "out-config": sampleConfig()}
 }
 
 // encodeAny encodes a fact, or an output when the name says so.
@@ -42,7 +42,7 @@ func decodeAny(name string, data []byte) (any, error) {
 	switch name {
 	case "out-limits":
 		return events.DecodeLimits(data)
-	case "out-lease":
+	case "out-lease", "out-scarce":
 		return events.DecodeLease(data)
 	case "out-term":
 		return events.DecodeTerm(data)
@@ -185,10 +185,10 @@ func TestNewerAdditions(t *testing.T) {
 		t.Error("additions in an entry of this version are accepted")
 	}
 
-	batch := events.Encode(nil, sampleAttempts())
-	batch[0] += 2
+	batch := events.Encode(nil, sampleNext())
+	batch[0]++
 	batch = append(batch, 2, 0xaa, 0xbb)
-	if got, err := events.Decode(batch); err != nil || !cmp.Equal(got, model.Fact(sampleAttempts())) {
+	if got, err := events.Decode(batch); err != nil || !cmp.Equal(got, model.Fact(sampleNext())) {
 		t.Errorf("newer report: %v", err)
 	}
 	limits := events.EncodeLimits(nil, sampleLimits())

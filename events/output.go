@@ -129,7 +129,45 @@ func EncodeLease(dst []byte, l *model.Lease) []byte {
 	for i := range l.Pools {
 		b = appendPoolGrant(b, &l.Pools[i])
 	}
+	return appendScarce(shut(b, at), len(dst), l.Pools)
+}
+
+// appendScarce appends the section with the pools that lack tokens, if there
+// are any; the entry begins at start.
+func appendScarce(b []byte, start int, pools []model.PoolGrant) []byte {
+	n := 0
+	for i := range pools {
+		if pools[i].Scarce {
+			n++
+		}
+	}
+	if n == 0 {
+		return b
+	}
+	added(b, start)
+	b, at := open(b)
+	b = appendUvarint(b, uint64(n))
+	for i := range pools {
+		if pools[i].Scarce {
+			b = appendUvarint(b, uint64(i))
+		}
+	}
 	return shut(b, at)
+}
+
+func readScarce(r *reader, pools []model.PoolGrant) {
+	if !r.more() {
+		return
+	}
+	r.open()
+	for range r.length("scarce pools", maxPools, 1) {
+		if i := r.bounded("pool", maxPools); i < uint64(len(pools)) {
+			pools[i].Scarce = true
+		} else {
+			r.failf("pool %d of %d is scarce", i, len(pools))
+		}
+	}
+	r.shut()
 }
 
 func appendGrant(b []byte, g *model.ChannelGrant) []byte {
@@ -175,6 +213,7 @@ func DecodeLease(data []byte) (*model.Lease, error) {
 			l.Pools[i] = readPoolGrant(r)
 		}
 		r.shut()
+		readScarce(r, l.Pools)
 	})
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ func samples() map[string]model.Fact {
 	params.CutShare = 850_000
 	return map[string]model.Fact{
 		"attempts": sampleAttempts(),
+		"next":     sampleNext(),
 		"alive":    &model.Attempts{Source: model.Source{Agent: "a1", Boot: 7, Seq: 3, Span: 1, Base: 41}},
 		"summary":  sampleSummary(),
 		"config":   sampleConfig(),
@@ -143,6 +144,20 @@ func sampleLease() *model.Lease {
 			{Pool: "group/acct-b", Requests: 10, Tokens: -1},
 		},
 	}
+}
+
+// sampleNext and sampleScarce use what the first addition brought.
+func sampleNext() *model.Attempts {
+	return &model.Attempts{
+		Source: model.Source{Agent: "a1", Boot: 7, Seq: 4, Span: 1, Base: 41},
+		Pools:  []model.PoolReport{{Pool: "channel/main", WaitingRequests: 2, WaitingTokens: 9000, Next: 700}, {Pool: "group/acct-a"}},
+	}
+}
+
+func sampleScarce() *model.Lease {
+	l := sampleLease()
+	l.Pools[1].Scarce = true
+	return l
 }
 
 func sampleTerm() *model.TermNotice {

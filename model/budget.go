@@ -45,6 +45,8 @@ type poolGrant struct {
 	// usedRequests and usedTokens are what the agent reported.
 	usedRequests, usedTokens       int64
 	waitingRequests, waitingTokens int64
+	// next is the tokens of the request that would start next, 0 when unknown.
+	next int64
 	// rev is the newest grant's revision; pending is set while a smaller
 	// grant is not acknowledged; heldRequests and heldTokens are then the
 	// larger grant it replaced, still debited.
@@ -63,6 +65,11 @@ type poolGrant struct {
 func (p *pool) found() bool { return p.requests.Told == 0 && p.tokens.Told == 0 }
 
 func (p *pool) limited() bool { return p.requests.limited() || p.tokens.limited() }
+
+// scarce reports whether less is left of the tokens than of the requests.
+func (p *pool) scarce() bool {
+	return p.tokens.limited() && (!p.requests.limited() || p.tokens.left() < p.requests.left())
+}
 
 // withheld returns what the agents that are cut off may be using, per minute.
 func (p *pool) withheld() (requests, tokens int64) {
@@ -183,6 +190,7 @@ func (p *pool) report(agent string, r *PoolReport, now Nanos, seq uint64, return
 	if !known && (returned || p.found()) {
 		g.requests, g.tokens = g.usedRequests, g.usedTokens
 	}
+	g.next = bounded(int64(r.Next))
 	if g.pending && r.Applied >= g.rev && r.Applied <= seq {
 		p.takeIn(g)
 	}
@@ -271,6 +279,6 @@ func (p *pool) away(agent string, now Nanos) {
 	g.usedRequests, g.usedTokens = g.debited()
 	g.requests, g.tokens = g.usedRequests, g.usedTokens
 	g.pending, g.heldRequests, g.heldTokens = false, 0, 0
-	g.waitingRequests, g.waitingTokens = 0, 0
+	g.waitingRequests, g.waitingTokens, g.next = 0, 0, 0
 	g.away = now
 }

@@ -15,6 +15,33 @@ func (p *pool) chunk(g *poolGrant) (requests, tokens int64) {
 	return 1, t
 }
 
+// short returns what g lacks to start its next request, nothing if it can.
+func (p *pool) short(g *poolGrant) (requests, tokens int64) {
+	if g.away > 0 || g.waitingRequests == 0 {
+		return 0, 0
+	}
+	if p.requests.limited() {
+		requests = max(g.usedRequests+1-g.requests, 0)
+	}
+	if p.tokens.limited() {
+		next := g.next
+		if next == 0 {
+			_, next = p.chunk(g)
+		}
+		tokens = min(max(g.usedTokens+next-g.tokens, 0), p.tokens.Burst)
+	}
+	return requests, tokens
+}
+
+// more returns what g is granted next: what it lacks to start a request, else
+// what one more needs.
+func (p *pool) more(g *poolGrant) (requests, tokens int64) {
+	if r, t := p.short(g); r > 0 || t > 0 {
+		return r, t
+	}
+	return p.chunk(g)
+}
+
 // lacks reports whether g waits for more than it holds.
 func (p *pool) lacks(g *poolGrant) bool {
 	if g.away > 0 || g.waitingRequests == 0 {
@@ -109,7 +136,7 @@ func (p *pool) bind(fed bool) {
 		return
 	}
 	if g := p.first(); g != nil {
-		r, t := p.chunk(g)
+		r, t := p.more(g)
 		p.requests.Binding = p.requests.limited() && p.requests.Level < r
 		p.tokens.Binding = p.tokens.limited() && p.tokens.Level < t
 	}
@@ -119,7 +146,8 @@ func (p *pool) bind(fed bool) {
 // the provider lets calls through again.
 func (p *pool) try(now Nanos, rev uint64, changed func(string)) {
 	if g := p.first(); p.hold.tried == 0 && g != nil {
-		p.give(g, 1, rev)
+		r, t := p.more(g)
+		p.add(g, r, t, rev)
 		p.hold.tried, p.hold.mark = now, p.used()
 		changed(g.agent)
 	}
@@ -166,16 +194,19 @@ func (p *pool) feed(rev uint64, changed func(string)) bool {
 			changed(g.agent)
 		}
 	}
-	for _, i := range order {
-		g := &p.grants[i]
-		if !p.lacks(g) || p.holds(g) > each {
-			continue
+	for _, short := range []bool{true, false} {
+		for _, i := range order {
+			g := &p.grants[i]
+			if r, t := p.short(g); (r > 0 || t > 0) != short || !short && (!p.lacks(g) || p.holds(g) > each) {
+				continue
+			}
+			r, t := p.more(g)
+			if !p.fits(r, t, 0, 0) {
+				return false
+			}
+			p.add(g, r, t, rev)
+			changed(g.agent)
 		}
-		if r, t := p.chunk(g); !p.fits(r, t, 0, 0) {
-			break
-		}
-		p.give(g, 1, rev)
-		changed(g.agent)
 	}
 	return !slices.ContainsFunc(order, func(i int) bool { return p.lacks(&p.grants[i]) })
 }
@@ -224,12 +255,20 @@ func (p *pool) order() []int {
 	return order
 }
 
-// first returns the grant that lacks and was served least recently, nil for none.
+// first returns the grant that is served next: it lacks what a request needs, or
+// else what more of them need, and was served least recently; nil for none.
 func (p *pool) first() *poolGrant {
 	var first *poolGrant
+	var urgent bool
 	for i := range p.grants {
-		if g := &p.grants[i]; p.lacks(g) && (first == nil || g.turn < first.turn) {
-			first = g
+		g := &p.grants[i]
+		if !p.lacks(g) {
+			continue
+		}
+		r, t := p.short(g)
+		short := r > 0 || t > 0
+		if first == nil || short && !urgent || short == urgent && g.turn < first.turn {
+			first, urgent = g, short
 		}
 	}
 	return first
@@ -374,7 +413,7 @@ func (p *pool) wake() Nanos {
 	case p.hold.trial && p.hold.tried > 0:
 		return max(p.hold.tried+p.hold.patience(), p.at+Millisecond)
 	}
-	r, t := p.chunk(g)
+	r, t := p.more(g)
 	wr, wt := p.withheld()
 	wait, ok := p.requests.after(r, wr)
 	waitT, okT := p.tokens.after(t, wt)

@@ -159,6 +159,8 @@ type PoolReport struct {
 	// WaitingRequests and WaitingTokens are what queued requests still need.
 	WaitingRequests int64
 	WaitingTokens   Tokens
+	// Next is what the one of them needs that starts next, 0 when unknown.
+	Next Tokens
 	// Applied is the revision of the newest pool grant the agent obeys.
 	Applied uint64
 }

@@ -61,9 +61,11 @@ type Gate struct {
 
 	out gateReports
 
-	open  []gateOpen     // scratch
-	order []*queueLane   // scratch
-	swept []*gateRequest // scratch
+	open  []gateOpen   // scratch
+	order []*queueLane // scratch
+	// saving is the pools that have a saver.
+	saving []*gatePool
+	swept  []*gateRequest // scratch
 }
 
 // gateCount is what a gate counts over the boot.
@@ -218,31 +220,31 @@ func (g *Gate) ask(now Nanos, r *gateRequest) {
 			return
 		}
 		g.enqueue(now, r)
-		r.node.lane.block = block
-		g.stir = min(g.stir, block.until)
+		g.blocked(now, r.node.lane, block)
 	} else {
 		g.enqueue(now, r)
-		if g.dirty || now >= g.stir || r.node.lane.first() == r {
+		if lane := r.node.lane; g.dirty || now >= g.stir || lane.first() == r || g.passer(now, lane) == r {
 			g.pump(now)
 		}
 	}
 	if r.state != gateQueued {
 		return
 	}
-	pace, position := r.route.drain.pace(now), g.queue.position(r)
-	g.hopeless(now, r, pace, position)
+	position := g.queue.position(r)
+	wait := r.route.drain.wait(now, r.tokens, position)
+	g.hopeless(now, r, wait)
 	if r.state == gateQueued && g.queue.n > g.cfg.QueueLimit {
 		g.evict(now, r)
 	}
 	if r.state == gateQueued {
-		g.queued(now, r, pace, position)
+		g.queued(now, r, wait, position)
 	}
 }
 
 // hopeless refuses r if it cannot meet its deadline by what is known, after
-// looking whether a further tier could. pace is the time per admission, 0 when
-// unknown, position r's place.
-func (g *Gate) hopeless(now Nanos, r *gateRequest, pace Nanos, position int) {
+// looking whether a further tier could. wait is how long it waits by what is
+// known, 0 when unknown.
+func (g *Gate) hopeless(now Nanos, r *gateRequest, wait Nanos) {
 	lane := r.node.lane
 	if b := lane.block; b.sure && b.until >= r.deadline {
 		g.place(now, r)
@@ -250,7 +252,7 @@ func (g *Gate) hopeless(now Nanos, r *gateRequest, pace Nanos, position int) {
 			return
 		}
 	}
-	if pace == 0 || gateLater(now, pace*Nanos(position)) <= r.deadline {
+	if gateLater(now, wait) <= r.deadline {
 		return
 	}
 	if r.route.patience(r.core) >= 0 && r.opens(r.level) != gateNever {
@@ -275,7 +277,7 @@ func (g *Gate) evict(now Nanos, r *gateRequest) {
 }
 
 // queued makes the reply for r, which stays in the queue.
-func (g *Gate) queued(now Nanos, r *gateRequest, pace Nanos, position int) {
+func (g *Gate) queued(now Nanos, r *gateRequest, wait Nanos, position int) {
 	b := r.node.lane.block
 	rep := g.reply(r, ReplyQueued)
 	rep.Ticket, rep.Class = r.ticket, b.cause.class()
@@ -286,7 +288,7 @@ func (g *Gate) queued(now Nanos, r *gateRequest, pace Nanos, position int) {
 	if b.sure {
 		rep.Wait = b.until - now
 	}
-	rep.Wait = max(rep.Wait, pace*Nanos(position))
+	rep.Wait = max(rep.Wait, wait)
 }
 
 // enqueue puts r into its lane and sets its timer.
@@ -332,8 +334,13 @@ func (g *Gate) unqueue(now Nanos, r *gateRequest, admitted bool) {
 	case gateQueued:
 		g.queue.remove(r)
 		g.timers.drop(r)
+		for _, p := range g.saving {
+			if p.saver == r {
+				p.saver = nil
+			}
+		}
 		if admitted {
-			r.route.drain.add(now)
+			r.route.drain.add(now, r.tokens)
 		}
 		g.changed(now)
 	case gateParked:

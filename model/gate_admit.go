@@ -130,27 +130,39 @@ func (g *Gate) room(now Nanos, c *gateChannel, r *gateRequest) gateBlock {
 	if r.avoid == c && now < r.avoidUntil {
 		return gateBlock{causeAvoid, c, r.avoidUntil, true}
 	}
-	if !g.probes(now, c) {
-		if b := g.closed(now, c); b.cause != causeNone {
-			return b
-		}
-		if share := c.share(now, g.lost, g.met); c.used(now) >= share {
-			cause := causeSlots
-			if share == 0 && g.lost && !g.met {
-				cause = causeAlone
-			}
-			return gateBlock{cause, c, min(c.held.next(), c.grows(now)), false}
-		}
+	if b := g.slot(now, c); b.cause != causeNone {
+		return b
 	}
 	if c.pace.late(now, r) {
 		return gateBlock{causeLate, c, gateNever, true}
 	}
 	for _, p := range c.pools {
+		if p.saves(r) {
+			return gateBlock{causeBudget, c, gateNever, false}
+		}
 		if wait := p.wait(now, g.lost, g.met, r.tokens); wait > 0 {
 			return gateBlock{causeBudget, c, gateLater(now, wait), false}
 		}
 	}
 	return gateBlock{}
+}
+
+// slot returns what keeps any request from starting on c, but for budgets.
+func (g *Gate) slot(now Nanos, c *gateChannel) gateBlock {
+	if g.probes(now, c) {
+		return gateBlock{}
+	}
+	if b := g.closed(now, c); b.cause != causeNone {
+		return b
+	}
+	share := c.share(now, g.lost, g.met)
+	switch {
+	case c.used(now) < share:
+		return gateBlock{}
+	case share == 0 && g.lost && !g.met:
+		return gateBlock{causeAlone, c, min(c.held.next(), c.grows(now)), false}
+	}
+	return gateBlock{causeSlots, c, min(c.held.next(), c.grows(now)), false}
 }
 
 // choose returns the channel of a tier that r should use, or what is in the
@@ -326,6 +338,7 @@ func (g *Gate) missed(now Nanos, c *gateChannel, tokens Tokens) {
 
 // start admits r on c.
 func (g *Gate) start(now Nanos, r *gateRequest, c *gateChannel, tier int, degraded, observed bool) {
+	g.passes(r, c)
 	g.unqueue(now, r, true)
 	if r.tries == 0 {
 		r.firstSent = now
@@ -411,8 +424,8 @@ func (g *Gate) refuse(now Nanos, r *gateRequest, b gateBlock, why string) {
 	if r.state == gateQueued {
 		rep.Position = g.queue.position(r)
 	}
-	if pace := r.route.drain.pace(now); pace > 0 && rep.Position > 0 {
-		rep.Wait = max(rep.Wait, pace*Nanos(rep.Position))
+	if rep.Position > 0 {
+		rep.Wait = max(rep.Wait, r.route.drain.wait(now, r.tokens, rep.Position))
 	}
 	g.unqueue(now, r, false)
 	g.number.refused++

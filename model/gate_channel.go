@@ -119,8 +119,11 @@ func (p *gatePace) ended(now Nanos, r *gateRequest, o *Outcome) (jammed bool) {
 	return jammed
 }
 
+// sizeOf returns the size of a request as the power of two of its tokens.
+func sizeOf(tokens Tokens) int { return min(log2(tokens), gatePaces-1) }
+
 func (p *gatePace) add(now, took Nanos, tokens Tokens) {
-	p.sizes[min(log2(tokens), gatePaces-1)].add(now, took)
+	p.sizes[sizeOf(tokens)].add(now, took)
 	p.all.add(now, took)
 	p.tokens += (tokens - p.tokens) / Tokens(p.all.n)
 }
@@ -138,7 +141,7 @@ func (t *gateTime) add(now, took Nanos) {
 // from it, 0 when unknown. Of calls whose times are log-normal with a spread
 // of 1 one in seventy takes longer.
 func (p *gatePace) expect(now Nanos, tokens Tokens) (mean, most Nanos) {
-	t, halved := p.sizes[min(log2(tokens), gatePaces-1)], min((now-p.all.at)/paceLasts, 62)
+	t, halved := p.sizes[sizeOf(tokens)], min((now-p.all.at)/paceLasts, 62)
 	if t.n < paceLeast || now-t.at > sizeLasts {
 		t = p.all
 		t.took = Nanos(mulDiv(int64(t.took), int64(min(tokens, p.tokens)), int64(max(p.tokens, 1))))

@@ -104,7 +104,7 @@ func (g *Gate) setPools(now Nanos, l *Lease) {
 			g.wantReport(now) // what is taken back is debited until it is acknowledged
 		}
 		p.seen, p.granted, p.revision = true, true, n.Revision
-		p.requests, p.tokens = n.Requests, n.Tokens
+		p.requests, p.tokens, p.scarce = n.Requests, n.Tokens, n.Scarce
 		p.safeRequests, p.safeTokens = n.SafeRequests, n.SafeTokens
 	}
 	for _, p := range g.pools {

@@ -97,39 +97,67 @@ func (g *Gate) move(now Nanos, r *gateRequest) {
 // change what cannot.
 func (g *Gate) pump(now Nanos) {
 	g.dirty, g.stir = false, gateNever
+	g.unsave()
 	g.order = append(g.order[:0], g.queue.list...)
+	for _, l := range g.order {
+		l.next, l.tried = l.leads(), false
+	}
 	slices.SortFunc(g.order, func(a, b *queueLane) int {
-		if queueLess(a.first(), b.first()) {
+		if queueLess(a.turn(), b.turn()) {
 			return -1
 		}
 		return 1
 	})
 	for n := 0; n < len(g.order); {
 		lane := g.order[n]
-		r := lane.first()
+		r := lane.next
+		first := r == lane.first()
 		done, block := g.place(now, r)
-		if done {
-			if lane.root == nil {
-				n++
-				continue
-			}
-			g.sink(n)
+		switch {
+		case done && lane.root == nil || !done && lane.tried:
+			lane.next = nil
+		case done && !lane.tried:
+			lane.next = lane.leads()
+		case first:
+			g.blocked(now, lane, block)
+			lane.tried, lane.next = true, g.passer(now, lane)
+		case done:
+			lane.next = g.passer(now, lane)
+		default:
+			lane.next = lane.first()
+		}
+		if lane.next == nil {
+			n++
 			continue
 		}
-		lane.block = block
-		g.stir = min(g.stir, block.until)
-		if block.sure && block.until > lane.swept {
-			lane.swept = block.until
-			g.sweep(now, lane, block.until)
-		}
-		n++
+		g.sink(n)
 	}
 	clear(g.order)
 }
 
-// sink moves the lane at n down to where its new first belongs.
+// blocked notes why the first of a lane cannot start.
+func (g *Gate) blocked(now Nanos, lane *queueLane, block gateBlock) {
+	lane.block = block
+	g.stir = min(g.stir, block.until)
+	g.save(now, lane.first())
+	if block.sure && block.until > lane.swept {
+		lane.swept = block.until
+		g.sweep(now, lane, block.until)
+	}
+}
+
+// turn is the request at whose place in the order a lane is tried: who passes
+// the first before that was tried goes in its stead.
+func (l *queueLane) turn() *gateRequest {
+	if l.tried {
+		return l.next
+	}
+	return l.first()
+}
+
+// sink moves the lane at n down to where its turn is.
 func (g *Gate) sink(n int) {
-	for ; n+1 < len(g.order) && queueLess(g.order[n+1].first(), g.order[n].first()); n++ {
+	for ; n+1 < len(g.order) && queueLess(g.order[n+1].turn(), g.order[n].turn()); n++ {
 		g.order[n], g.order[n+1] = g.order[n+1], g.order[n]
 	}
 }

@@ -14,6 +14,8 @@ type gatePool struct {
 	// requests and tokens are granted in all, negative for no limit.
 	requests int64
 	tokens   Tokens
+	// scarce is set while the fleet has less left of tokens than of requests.
+	scarce bool
 	// safeRequests and safeTokens are per minute.
 	safeRequests Milli
 	safeTokens   Tokens
@@ -26,6 +28,9 @@ type gatePool struct {
 	// calls (milli-requests) and words (tokens) are the buckets used without
 	// a lease.
 	calls, words gateBucket
+
+	// saver is the first in order that lacks tokens of the pool, nil for none.
+	saver *gateRequest
 
 	waiting  gateWaiting
 	reported PoolReport // what the last report said

@@ -250,6 +250,7 @@ func (g *Gate) spread(now Nanos, batch int) {
 			for _, p := range c.pools {
 				p.waiting.requests += requests
 				p.waiting.tokens += tokens
+				p.waiting.lead(c.waiting.first)
 			}
 		}
 	}
@@ -276,11 +277,21 @@ func (g *Gate) startable(now Nanos, c *gateChannel) (requests int64, tokens Toke
 	return free, tokens
 }
 
+// lead notes a request that would start next if nothing but budgets lacked: it
+// if it is the first in order, or who may pass it.
+func (w *gateWaiting) lead(r *gateRequest) {
+	if r != nil && (w.first == nil || queueLess(r, w.first)) {
+		w.first, w.next = r, r.node.lane.leads().tokens
+	}
+}
+
 // gateWaiting is what waits for a channel or pool. first goes first.
 type gateWaiting struct {
 	requests, urgent int64
 	tokens           Tokens
 	first            *gateRequest
+	// next is the tokens of the request that would start next.
+	next Tokens
 }
 
 // spreadLane counts a lane's requests on every tier open to it. One that is
@@ -372,7 +383,7 @@ func (g *Gate) reportPool(p *gatePool, full bool, r *Attempts) {
 	n := PoolReport{
 		Pool: p.name, UsedRequests: p.usedRequests, UsedTokens: p.usedTokens,
 		WaitingRequests: p.waiting.requests, WaitingTokens: p.waiting.tokens,
-		Applied: p.revision,
+		Next: p.waiting.next, Applied: p.revision,
 	}
 	if !full && n == p.reported {
 		return

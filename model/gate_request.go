@@ -36,9 +36,11 @@ type gateRequest struct {
 	// capability is kept for a route that is configured anew.
 	capability string
 	tokens     Tokens
-	deadline   Nanos
-	arrived    Nanos
-	number     uint64 // order of arrival, unique
+	// passed is the tokens of those that passed it.
+	passed   Tokens
+	deadline Nanos
+	arrived  Nanos
+	number   uint64 // order of arrival, unique
 
 	since      Nanos // when it began to wait
 	notBefore  Nanos

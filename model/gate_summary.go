@@ -57,6 +57,7 @@ func (s *Summary) count(n SummaryCount) {
 // pools takes a later word on pools, keeping Pools sorted by name.
 func (s *Summary) pools(reports []PoolReport) {
 	for _, n := range reports {
+		n.Next = 0 // nothing waits any more by the time it is heard
 		i, found := slices.BinarySearchFunc(s.Pools, n.Pool, func(p PoolReport, name string) int { return compare(p.Pool, name) })
 		if found {
 			s.Pools[i] = n

@@ -105,6 +105,11 @@ func (l *limit) refresh(p *Params, least int64) {
 	}
 }
 
+// left returns the part of the depth that is left.
+func (l *limit) left() PPM {
+	return PPM(mulDiv(max(l.Level, 0), int64(One), max(l.Burst, 1)))
+}
+
 func (l *limit) share() PPM {
 	if l.Share == 0 {
 		return One

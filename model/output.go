@@ -129,6 +129,9 @@ type PoolGrant struct {
 	// ran out.
 	SafeRequests Milli
 	SafeTokens   Tokens
+	// Scarce is set while the fleet has less left of tokens than of requests:
+	// calls that need few may go before those that need many.
+	Scarce bool
 }
 
 // TermNotice announces a new leader.

@@ -83,5 +83,6 @@ func (p *pool) poolGrant(g *poolGrant) PoolGrant {
 	if p.tokens.limited() {
 		out.Tokens, out.SafeTokens = Tokens(g.tokens), Tokens(g.safeTokens)
 	}
+	out.Scarce = p.scarce()
 	return out
 }

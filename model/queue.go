@@ -23,8 +23,9 @@ const queueAging = 30 * Second
 
 // queueKey is what the requests of a lane have in common.
 type queueKey struct {
-	route *gateRoute
-	core  bool
+	route    *gateRoute
+	priority Priority
+	core     bool
 	// tiers is the set of tiers that fit the request, level how many of them
 	// beyond the first are open to it.
 	tiers uint32
@@ -43,6 +44,10 @@ type queueLane struct {
 	tokens Tokens
 	// block is why the first could not start when it was last tried.
 	block gateBlock
+	// next is the one to be tried next in a pump: the first, or who passes it.
+	next *gateRequest
+	// tried is set when the first was tried in vain in this pump.
+	tried bool
 	// swept is the closing time for which deadlines were last looked at.
 	swept Nanos
 }
@@ -52,6 +57,7 @@ type queueNode struct {
 	lane        *queueLane
 	left, right *gateRequest
 	size        int32
+	least       Tokens // of the subtree
 	heat        uint64 // heap order of the treap
 }
 
@@ -59,7 +65,7 @@ func newGateQueue() gateQueue { return gateQueue{lanes: map[queueKey]*queueLane{
 
 // push adds r to its lane.
 func (q *gateQueue) push(r *gateRequest) {
-	key := queueKey{route: r.route, core: r.core, tiers: r.tiers, level: r.level, avoid: r.avoid}
+	key := queueKey{route: r.route, priority: r.priority, core: r.core, tiers: r.tiers, level: r.level, avoid: r.avoid}
 	l := q.lately
 	if l == nil || l.key != key {
 		if l = q.lanes[key]; l == nil {
@@ -67,7 +73,7 @@ func (q *gateQueue) push(r *gateRequest) {
 		}
 		q.lately = l
 	}
-	r.node = queueNode{lane: l, size: 1, heat: queueHeat(r.number)}
+	r.node = queueNode{lane: l, size: 1, least: r.tokens, heat: queueHeat(r.number)}
 	left, right := queueSplit(l.root, r)
 	l.root = queueMerge(queueMerge(left, r), right)
 	l.tokens += r.tokens
@@ -75,6 +81,7 @@ func (q *gateQueue) push(r *gateRequest) {
 		l.urgent++
 	}
 	r.route.waiting[r.priority]++
+	r.route.drain.waiting[sizeOf(r.tokens)]++
 	q.n++
 }
 
@@ -88,6 +95,7 @@ func (q *gateQueue) remove(r *gateRequest) {
 		l.urgent--
 	}
 	r.route.waiting[r.priority]--
+	r.route.drain.waiting[sizeOf(r.tokens)]--
 	q.n--
 	if l.root == nil {
 		q.dropLane(l)
@@ -160,6 +168,24 @@ func (l *queueLane) last() *gateRequest {
 	return r
 }
 
+// upTo returns the first request of at most so many tokens, nil if there is none.
+func (l *queueLane) upTo(most Tokens) *gateRequest {
+	t := l.root
+	if t == nil || t.node.least > most {
+		return nil
+	}
+	for {
+		switch n := &t.node; {
+		case n.left != nil && n.left.node.least <= most:
+			t = n.left
+		case t.tokens <= most:
+			return t
+		default:
+			t = n.right
+		}
+	}
+}
+
 // before counts the requests that are served before r, which need not be in
 // the lane.
 func (l *queueLane) before(r *gateRequest) int {
@@ -210,7 +236,14 @@ func queueSize(t *gateRequest) int32 {
 }
 
 func queueFix(t *gateRequest) *gateRequest {
-	t.node.size = queueSize(t.node.left) + queueSize(t.node.right) + 1
+	n := &t.node
+	n.size, n.least = queueSize(n.left)+queueSize(n.right)+1, t.tokens
+	if n.left != nil {
+		n.least = min(n.least, n.left.node.least)
+	}
+	if n.right != nil {
+		n.least = min(n.least, n.right.node.least)
+	}
 	return t
 }
 

@@ -66,7 +66,7 @@ func checkLane(t *rapid.T, l *queueLane, all []*gateRequest) {
 	var tokens Tokens
 	urgent := 0
 	for _, r := range all {
-		if r.level == l.key.level {
+		if r.level == l.key.level && r.priority == l.key.priority {
 			want = append(want, r)
 			tokens += r.tokens
 			if r.priority == PriorityInteractive {
@@ -79,6 +79,15 @@ func checkLane(t *rapid.T, l *queueLane, all []*gateRequest) {
 	}
 	if l.tokens != tokens || l.urgent != urgent {
 		t.Fatalf("lane sums %d tokens %d urgent, want %d and %d", l.tokens, l.urgent, tokens, urgent)
+	}
+	for most := Tokens(-1); most < 10; most++ {
+		var first *gateRequest
+		if i := slices.IndexFunc(want, func(r *gateRequest) bool { return r.tokens <= most }); i >= 0 {
+			first = want[i]
+		}
+		if got := l.upTo(most); got != first {
+			t.Fatalf("another one is the first of at most %d tokens", most)
+		}
 	}
 	due := l.due(2, nil)
 	want = slices.DeleteFunc(want, func(r *gateRequest) bool { return r.deadline > 2 })

@@ -120,12 +120,27 @@ func (r *gateRequest) fixed() int {
 }
 
 // routeDrain measures how fast a route's queue moves while something waits in
-// it: admissions per second over the last routeDrainCells seconds of backlog.
+// it: admissions per second over the last routeDrainCells seconds of backlog, by
+// size as in gatePace, since small requests pass large ones.
 // Measured outside a backlog it would tell the demand, not the pace.
 type routeDrain struct {
 	from   Nanos // begin of the backlog
 	second int64 // newest cell
-	cells  [routeDrainCells]uint32
+	cells  [routeDrainCells]drainCell
+	// sum is the sum of the cells, waiting is what waits, by size.
+	sum, waiting drainCell
+}
+
+// drainCell counts requests by size.
+type drainCell [gatePaces]uint32
+
+// upTo counts the requests up to that size.
+func (c *drainCell) upTo(size int) int64 {
+	var n int64
+	for _, k := range c[:size+1] {
+		n += int64(k)
+	}
+	return n
 }
 
 const (
@@ -135,37 +150,58 @@ const (
 )
 
 // begin starts a backlog.
-func (d *routeDrain) begin(now Nanos) { *d = routeDrain{from: now, second: int64(now / Second)} }
+func (d *routeDrain) begin(now Nanos) {
+	*d = routeDrain{from: now, second: int64(now / Second), waiting: d.waiting}
+}
 
 // roll moves to now's second.
 func (d *routeDrain) roll(now Nanos) {
 	sec := int64(now / Second)
 	if sec-d.second >= routeDrainCells {
 		clear(d.cells[:])
-		d.second = sec
+		d.sum, d.second = drainCell{}, sec
 	}
 	for d.second < sec {
 		d.second++
-		d.cells[d.second%routeDrainCells] = 0
+		c := &d.cells[d.second%routeDrainCells]
+		for i, n := range c {
+			d.sum[i] -= n
+		}
+		*c = drainCell{}
 	}
 }
 
 // add counts one admission.
-func (d *routeDrain) add(now Nanos) {
+func (d *routeDrain) add(now Nanos, tokens Tokens) {
 	d.roll(now)
-	d.cells[d.second%routeDrainCells]++
+	size := sizeOf(tokens)
+	d.cells[d.second%routeDrainCells][size]++
+	d.sum[size]++
 }
 
 // pace returns the time per admission, 0 when too little is known.
 func (d *routeDrain) pace(now Nanos) Nanos {
 	d.roll(now)
-	var n int64
-	for _, c := range d.cells {
-		n += int64(c)
-	}
-	span := min(now-d.from, now-Nanos(d.second-routeDrainCells+1)*Second)
+	span, n := d.span(now), d.sum.upTo(gatePaces-1)
 	if n < routeDrainLeast || span < Second {
 		return 0
 	}
 	return span / Nanos(n)
+}
+
+// wait estimates how long a request of that many tokens at that position will
+// wait, 0 when too little is known: as long as those in front of it take, or
+// those that are no larger where they go faster.
+func (d *routeDrain) wait(now Nanos, tokens Tokens, position int) Nanos {
+	pace, size := d.pace(now), sizeOf(tokens)
+	if pace == 0 {
+		return 0
+	}
+	ahead, admitted := d.waiting.upTo(size), d.sum.upTo(size)
+	return min(pace*Nanos(position), d.span(now)*Nanos(ahead)/Nanos(max(admitted, 1)))
+}
+
+// span is the time that the cells cover.
+func (d *routeDrain) span(now Nanos) Nanos {
+	return min(now-d.from, now-Nanos(d.second-routeDrainCells+1)*Second)
 }

@@ -58,6 +58,41 @@ func TestRouteOpens(t *testing.T) {
 	}
 }
 
+// TestRouteDrainBySize holds that small requests are not told the wait of the
+// large ones that they pass, nor those that nobody passes another one.
+func TestRouteDrainBySize(t *testing.T) {
+	var d routeDrain
+	d.begin(100 * Second)
+	d.waiting[sizeOf(100)], d.waiting[sizeOf(5000)] = 6, 200
+	for i := range 50 {
+		tokens := Tokens(100)
+		if i%10 == 0 {
+			tokens = 5000
+		}
+		d.add(100*Second+Nanos(i)*200*Millisecond, tokens)
+	}
+	for _, tt := range []struct {
+		tokens   Tokens
+		position int
+		want     Nanos
+	}{
+		{100, 206, 10 * Second * 6 / 45},
+		{100, 2, 400 * Millisecond},
+		{5000, 206, 206 * 200 * Millisecond},
+		{10, 206, 0},
+	} {
+		if got := d.wait(110*Second, tt.tokens, tt.position); got != tt.want {
+			t.Errorf("%d tokens at %d wait %s, want %s", tt.tokens, tt.position, got, tt.want)
+		}
+	}
+	if got := d.sum; got != (drainCell{6: 45, 12: 5}) {
+		t.Errorf("counted %v", got)
+	}
+	if d.roll(124 * Second); d.sum.upTo(gatePaces-1) != 5 {
+		t.Errorf("%d of the last second are left", d.sum.upTo(gatePaces-1))
+	}
+}
+
 // TestRouteDrain measures the pace of a backlog and forgets.
 func TestRouteDrain(t *testing.T) {
 	var d routeDrain
@@ -66,14 +101,14 @@ func TestRouteDrain(t *testing.T) {
 	}
 	d.begin(100 * Second)
 	for i := range 50 {
-		d.add(100*Second + Nanos(i)*200*Millisecond)
+		d.add(100*Second+Nanos(i)*200*Millisecond, 100)
 	}
 	if p := d.pace(110 * Second); p != 200*Millisecond {
 		t.Errorf("pace %s, want 200ms", p)
 	}
 	d.begin(110 * Second)
 	for range routeDrainLeast {
-		d.add(110 * Second)
+		d.add(110*Second, 100)
 	}
 	if p := d.pace(110*Second + 999*Millisecond); p != 0 {
 		t.Errorf("pace %s within a second of the backlog's begin", p)
