@@ -23,6 +23,10 @@ type Ask struct {
 // Ticket names a request that waits. The zero Ticket names none.
 type Ticket uint64
 
+// Place is a small number that no other request of the gate has while t is
+// waiting: for whoever keeps a table of those that wait.
+func (t Ticket) Place() int { return int(t & 0xffff_ffff) }
+
 // ReplyKind says what an Ask came to.
 type ReplyKind uint8
 

@@ -10,6 +10,7 @@ type limits struct {
 	rpm, tpm, inputTPM, outputTPM meter
 	requestsPerDay, tokensPerDay  meter
 	tokenCharge, outputCharge     incident.Charge
+	none                          bool // of them is set
 }
 
 func newLimits(law *incident.Law, seed draw.Seed, name uint64) limits {
@@ -28,6 +29,10 @@ func newLimits(law *incident.Law, seed draw.Seed, name uint64) limits {
 
 func (l *limits) charges(law *incident.Law) {
 	l.tokenCharge, l.outputCharge = law.TPM.Charge, law.OutputTPM.Charge
+	l.none = true
+	for _, m := range [...]*meter{&l.rpm, &l.tpm, &l.inputTPM, &l.outputTPM, &l.requestsPerDay, &l.tokensPerDay} {
+		l.none = l.none && m.limit < 0
+	}
 }
 
 // set follows the law.
@@ -60,6 +65,9 @@ func (l *limits) cost(c *Call) cost {
 // wait is how long until a cost fits every limit, and which limit is last to
 // let it through. Never with ReasonTooLarge means that no wait helps.
 func (l *limits) wait(now int64, c cost) (int64, incident.Reason) {
+	if l.none {
+		return 0, ""
+	}
 	longest, reason := int64(0), incident.Reason("")
 	check := func(m *meter, amount int64, r incident.Reason) {
 		w := m.wait(now, amount)
@@ -81,6 +89,9 @@ func (l *limits) wait(now int64, c cost) (int64, incident.Reason) {
 
 // take charges a call.
 func (l *limits) take(now int64, c cost) {
+	if l.none {
+		return
+	}
 	l.charge(now, c)
 	l.requestsPerDay.take(now, 1)
 	l.tokensPerDay.take(now, c.used)

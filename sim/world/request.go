@@ -69,13 +69,6 @@ func (w *world) finish(i uint32, ok bool) {
 	w.requests.put(i)
 }
 
-func (w *world) newAttempt() uint32 {
-	i := w.attempts.take()
-	a := w.attempts.at(i)
-	*a = attempt{gen: a.gen}
-	return i
-}
-
 // dropAttempt gives an attempt's place to the next, with another generation.
 func (w *world) dropAttempt(k uint32) {
 	w.attempts.at(k).gen++
@@ -294,9 +287,9 @@ func (w *world) expire(i uint32) {
 // send makes an attempt at the channel's provider.
 func (w *world) send(i uint32, channel string, permit model.Permit) {
 	r := w.requests.at(i)
-	k := w.newAttempt()
-	a := w.attempts.at(k)
-	a.request, a.alive, a.channel, a.permit, a.sent = i, true, channel, permit, w.now
+	k := w.attempts.take()
+	a := w.attempts.at(k) // every field is set anew but gen, and refusal where there is none
+	a.request, a.alive, a.channel, a.permit, a.sent, a.ticket = i, true, channel, permit, w.now, 0
 	a.service = w.service(channel)
 	r.attempt = k
 	r.sent++

@@ -16,7 +16,15 @@ type weirDoor struct {
 	// freeAt is when the next report may be sent: the acknowledgement of the
 	// newest is there; never while that is not known.
 	freeAt  int64
-	tickets map[model.Ticket]uint32
+	// tickets are the requests that wait, by the place of their ticket.
+	tickets []weirTicket
+	order   []model.Priority // of the workloads
+}
+
+// weirTicket is a request that waits; 0 is none.
+type weirTicket struct {
+	t model.Ticket
+	i uint32
 }
 
 const never = int64(1<<63 - 1)
@@ -27,7 +35,11 @@ func newWeirDoor(a *agent) *weirDoor {
 	if w.cfg.Params != nil {
 		p = *w.cfg.Params
 	}
-	d := &weirDoor{a: a, wakeAt: never, dueAt: never, tickets: map[model.Ticket]uint32{}}
+	d := &weirDoor{a: a, wakeAt: never, dueAt: never}
+	for i := range w.inc.Workloads {
+		priority, _ := model.ParsePriority(string(w.inc.Workloads[i].Priority))
+		d.order = append(d.order, priority)
+	}
 	d.gate = model.NewGate(model.GateConfig{
 		Agent: a.name, Boot: a.boot, Version: "sim", Params: p, QueueLimit: 100_000,
 		Rand: rand.New(rand.NewPCG(uint64(w.seed), uint64(a.index)<<32|a.boot)),
@@ -47,9 +59,8 @@ func (d *weirDoor) ask(i uint32) {
 	w := d.a.w
 	r := w.requests.at(i)
 	load := &w.inc.Workloads[r.Workload]
-	priority, _ := model.ParsePriority(string(load.Priority))
 	ask := model.Ask{
-		Request: r.ID, Route: load.Route, Tenant: load.Tenant, Priority: priority,
+		Request: r.ID, Route: load.Route, Tenant: load.Tenant, Priority: d.order[r.Workload],
 		Tokens: model.Tokens(r.Input + r.MaxTokens),
 	}
 	if r.Deadline > 0 {
@@ -71,7 +82,7 @@ func (d *weirDoor) ask(i uint32) {
 func (d *weirDoor) take(i uint32, r *model.Reply) {
 	w := d.a.w
 	if r.Ticket != 0 && r.Kind != model.ReplyQueued {
-		delete(d.tickets, r.Ticket)
+		d.forget(r.Ticket)
 	}
 	q := w.requests.at(i)
 	q.ticket = 0
@@ -80,7 +91,7 @@ func (d *weirDoor) take(i uint32, r *model.Reply) {
 		w.send(i, r.Permit.Channel, r.Permit)
 	case model.ReplyQueued:
 		q.ticket = r.Ticket
-		d.tickets[r.Ticket] = i
+		d.keep(r.Ticket, i)
 	case model.ReplyRefused, model.ReplyRule:
 		w.book.turnedAway++
 		w.fail(i)
@@ -91,7 +102,7 @@ func (d *weirDoor) leave(i uint32) {
 	w := d.a.w
 	r := w.requests.at(i)
 	if t := r.ticket; t != 0 {
-		delete(d.tickets, t)
+		d.forget(t)
 		r.ticket = 0
 		d.gate.Leave(w.nanos(), t)
 	}
@@ -119,12 +130,33 @@ func (d *weirDoor) settled(i, k uint32, o model.Outcome) {
 		w.succeed(i)
 	case model.NextRetry:
 		w.requests.at(i).ticket = next.Ticket
-		d.tickets[next.Ticket] = i
+		d.keep(next.Ticket, i)
 		w.book.retries++
 	case model.NextGiveUp, model.NextRule:
 		w.fail(i)
 	}
 	d.settle()
+}
+
+// keep notes who waits under a ticket.
+func (d *weirDoor) keep(t model.Ticket, i uint32) {
+	for t.Place() >= len(d.tickets) {
+		d.tickets = append(d.tickets, weirTicket{})
+	}
+	d.tickets[t.Place()] = weirTicket{t, i}
+}
+
+func (d *weirDoor) forget(t model.Ticket) {
+	if _, ok := d.find(t); ok {
+		d.tickets[t.Place()] = weirTicket{}
+	}
+}
+
+func (d *weirDoor) find(t model.Ticket) (i uint32, ok bool) {
+	if p := t.Place(); t != 0 && p < len(d.tickets) && d.tickets[p].t == t {
+		return d.tickets[p].i, true
+	}
+	return 0, false
 }
 
 // settle takes what the gate decided and sets its next wakes.
@@ -138,7 +170,7 @@ func (d *weirDoor) settle() {
 		replies := d.replies
 		d.replies = nil // take may come back here
 		for k := range replies {
-			if i, ok := d.tickets[replies[k].Ticket]; ok {
+			if i, ok := d.find(replies[k].Ticket); ok {
 				d.take(i, &replies[k])
 			}
 		}
