@@ -198,6 +198,7 @@ func (p *Proxy) health(w http.ResponseWriter, _ *http.Request) {
 func (p *Proxy) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	p.set.WritePrometheus(w)
+	metrics.WriteProcessMetrics(w)
 }
 
 func (p *Proxy) unknown(w http.ResponseWriter, r *http.Request) {

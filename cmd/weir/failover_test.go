@@ -52,7 +52,8 @@ type trio struct {
 	dir, nats   string
 	http        [3]string
 	controllers [3]*process
-	sidecars    [2]string
+	sidecars    [2]string // addresses
+	agents      [2]*process
 }
 
 func newTrio(t *testing.T, nats, provider string) *trio {
@@ -76,7 +77,8 @@ routes:
 	}
 	for i := range f.sidecars {
 		f.sidecars[i] = freeAddress(t)
-		start(t, f.dir, "agent", "--id", fmt.Sprint("sidecar-", i), "--listen", f.sidecars[i]).said("connected to nats")
+		f.agents[i] = start(t, f.dir, "agent", "--id", fmt.Sprint("sidecar-", i), "--listen", f.sidecars[i])
+		f.agents[i].said("connected to nats")
 	}
 	return f
 }
