@@ -147,6 +147,17 @@ func (c *Client) View(v *model.GateView) {
 	c.gate.View(c.now(), v)
 }
 
+// Warning says in words that a tenant used more of its day than the limit that
+// warns, "" where it did not.
+func (c *Client) Warning(tenant string) string {
+	if tenant == "" {
+		return ""
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gate.Warning(c.now(), tenant)
+}
+
 // Mode returns what binds here: ModeObserve where no channel holds anything
 // back, whoever said so.
 func (c *Client) Mode() model.Mode {

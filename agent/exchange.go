@@ -31,6 +31,7 @@ const (
 	headerDegraded = "X-Weir-Degraded"
 	headerAttempts = "X-Weir-Attempts"
 	headerQueued   = "X-Weir-Queued-Ms"
+	headerWarning  = "X-Weir-Warning"
 )
 
 // firstRead is the most room that is made for a body before any of it came, in
@@ -317,6 +318,9 @@ func (x *exchange) name() string { return fmt.Sprintf("%016x", x.id) }
 func (x *exchange) tell(h http.Header) {
 	h.Set(headerRequest, x.name())
 	h.Set(headerAttempts, strconv.Itoa(x.attempts))
+	if text := x.transport.client.Warning(x.request.Tenant); text != "" {
+		h.Set(headerWarning, text)
+	}
 	p := x.last
 	if p == nil {
 		return

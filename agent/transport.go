@@ -164,7 +164,8 @@ func (x *exchange) failed(err error, last *attempt) (*http.Response, error) {
 			Class: refusal.Class, Code: codeOf(refusal.Class), Message: refusal.Reason,
 			Channel: refusal.Channel, Wait: known(refusal.Wait), Position: refusal.Position,
 		}
-		if ahead, ok := x.transport.client.Forecast(x.request.Route, x.request.Priority); ok && f.Wait >= 0 {
+		ahead, ok := x.transport.client.Forecast(x.request.Route, x.request.Priority)
+		if ok && f.Wait >= 0 && f.Class != model.ClassQuotaExhausted { // no queue leads past a reset
 			if ahead.Most >= 0 {
 				f.Most = max(ahead.Most, f.Wait)
 			}

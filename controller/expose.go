@@ -51,6 +51,9 @@ func (l *Loop) expose(w io.Writer) {
 	for i := range x.view.Pools {
 		writePool(w, &x.view.Pools[i])
 	}
+	for i := range x.view.Days {
+		writeDay(w, &x.view.Days[i])
+	}
 	x.writeUsage(w)
 }
 
@@ -121,6 +124,32 @@ func writeChannel(w io.Writer, c *model.FleetChannel) {
 	tokens("in", c.TokensIn)
 	tokens("cached", c.Cached)
 	tokens("out", c.TokensOut)
+}
+
+// writeDay writes what is left of the day of a channel, a group or a tenant.
+func writeDay(w io.Writer, d *model.FleetDay) {
+	label, name, ok := strings.Cut(d.Name, "/")
+	if !ok || !d.Limited() {
+		return
+	}
+	gauge := func(metric, dimension string, v float64) {
+		if dimension != "" {
+			dimension = fmt.Sprintf(",dimension=%q", dimension)
+		}
+		metrics.WriteGaugeFloat64(w, fmt.Sprintf("%s{%s=%q%s}", metric, label, name, dimension), v)
+	}
+	for n, f := range []model.DayFigure{d.Requests, d.Tokens, d.Cost} {
+		if f.Left < 0 {
+			continue
+		}
+		left, daily := float64(f.Left), model.Daily(n)
+		if daily == model.DailyCost {
+			left /= 1e6
+		}
+		gauge("weir_budget_remaining", daily.String(), left)
+	}
+	gauge("weir_budget_stage", "", float64(d.At))
+	gauge("weir_budget_reset_seconds", "", d.Reset.Duration().Seconds())
 }
 
 // writePool writes what is left of a channel's or group's budget.

@@ -18,7 +18,7 @@ import (
 
 // outputs holds one value of every output as encode, decode and value.
 func outputs() map[string]any {
-	return map[string]any{"out-limits": sampleLimits(), "out-lease": sampleLease(), "out-scarce": sampleScarce(), "out-term": sampleTerm(), "out-config": sampleConfig()}
+	return map[string]any{"out-limits": sampleLimits(), "out-days": sampleDays(), "out-lease": sampleLease(), "out-scarce": sampleScarce(), "out-term": sampleTerm(), "out-config": sampleConfig()}
 }
 
 // encodeAny encodes a fact, or an output when the name says so.
@@ -40,7 +40,7 @@ func encodeAny(name string, v any) []byte {
 
 func decodeAny(name string, data []byte) (any, error) {
 	switch name {
-	case "out-limits":
+	case "out-limits", "out-days":
 		return events.DecodeLimits(data)
 	case "out-lease", "out-scarce":
 		return events.DecodeLease(data)
@@ -191,9 +191,9 @@ func TestNewerAdditions(t *testing.T) {
 	if got, err := events.Decode(batch); err != nil || !cmp.Equal(got, model.Fact(sampleNext())) {
 		t.Errorf("newer report: %v", err)
 	}
-	limits := events.EncodeLimits(nil, sampleLimits())
-	limits[0] += 2
-	if got, err := events.DecodeLimits(append(limits, 1, 0)); err != nil || !cmp.Equal(got, sampleLimits()) {
+	limits := events.EncodeLimits(nil, sampleDays())
+	limits[0]++
+	if got, err := events.DecodeLimits(append(limits, 1, 0)); err != nil || !cmp.Equal(got, sampleDays()) {
 		t.Errorf("newer limits: %v", err)
 	}
 }

@@ -20,8 +20,9 @@ const (
 
 // encodeConfig writes the sections of a configuration. Its encoding is
 // canonical: lists are sorted by name, every number has one form, so that
-// equal configurations are equal bytes and a hash of them identifies one.
-func encodeConfig(b []byte, c *model.Config) []byte {
+// equal configurations are equal bytes and a hash of them identifies one. The
+// entry begins at start.
+func encodeConfig(b []byte, start int, c *model.Config) []byte {
 	b, at := open(b)
 	b = appendString(b, c.Fleet, MaxName)
 	b = append(b, byte(c.Mode))
@@ -33,7 +34,41 @@ func encodeConfig(b []byte, c *model.Config) []byte {
 	b = appendSorted(b, c.Channels, func(x *model.ChannelConfig) string { return x.Name }, appendChannelConfig)
 	b = appendSorted(b, c.Groups, func(x *model.GroupConfig) string { return x.Name }, appendGroup)
 	b = appendSorted(b, c.Routes, func(x *model.RouteConfig) string { return x.Name }, appendRoute)
-	return appendSorted(b, c.Tenants, func(x *model.TenantConfig) string { return x.Name }, appendTenant)
+	b = appendSorted(b, c.Tenants, func(x *model.TenantConfig) string { return x.Name }, appendTenant)
+	if slices.ContainsFunc(c.Tenants, tenantHasMore) {
+		added(b, start)
+		b = appendSorted(b, c.Tenants, func(x *model.TenantConfig) string { return x.Name }, appendTenantMore)
+	}
+	return b
+}
+
+// tenantHasMore reports whether t says what the first layout has no place for.
+func tenantHasMore(t model.TenantConfig) bool {
+	return t.RequestsPerDaySoft > 0 || t.RequestsPerDayHard > 0 || t.DayReset > 0
+}
+
+func appendTenantMore(b []byte, t *model.TenantConfig) []byte {
+	b = appendCount(b, t.RequestsPerDaySoft)
+	b = appendCount(b, t.RequestsPerDayHard)
+	return appendCount(b, min(t.DayReset, day-1))
+}
+
+// readTenantsMore reads what was added to tenants, which are those of c.
+func readTenantsMore(r *reader, c *model.Config) {
+	for _, t := range readSorted(r, "tenants", maxTenants, 5, func(r *reader, name string) model.TenantConfig {
+		return model.TenantConfig{
+			Name: name, RequestsPerDaySoft: r.count(), RequestsPerDayHard: r.count(),
+			DayReset: model.Nanos(r.bounded("day reset", uint64(day-1))),
+		}
+	}) {
+		i, ok := slices.BinarySearchFunc(c.Tenants, t.Name, func(x model.TenantConfig, name string) int { return cmp.Compare(x.Name, name) })
+		if !ok {
+			r.failf("more of tenant %q, which is not there", t.Name)
+			return
+		}
+		to := &c.Tenants[i]
+		to.RequestsPerDaySoft, to.RequestsPerDayHard, to.DayReset = t.RequestsPerDaySoft, t.RequestsPerDayHard, t.DayReset
+	}
 }
 
 // appendSorted appends a section with the elements of a list by name.
@@ -144,6 +179,9 @@ func readConfig(r *reader) *model.Config {
 	})
 	c.Routes = readSorted(r, "routes", maxRoutes, 4, readRoute)
 	c.Tenants = readSorted(r, "tenants", maxTenants, 7, readTenant)
+	if r.more() {
+		readTenantsMore(r, c)
+	}
 	return c
 }
 

@@ -19,8 +19,8 @@
 // A new field of an attempt is a column behind the attempts of a report. An
 // entry carries the number of the newest addition that it uses, and with it the
 // sections of all that its kind has up to that number: 1 brought guards to
-// parameters, what the next request needs to reports and which pools lack tokens
-// to leases.
+// parameters, what the next request needs to reports, which pools lack tokens
+// to leases, days to limits and ceilings to tenants.
 // An entry of the reader's own version must end where its sections do.
 //
 // Numbers are varints in their shortest form, signed ones in zigzag form. A

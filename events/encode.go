@@ -143,7 +143,7 @@ func Encode(dst []byte, f model.Fact) []byte {
 	case *model.Summary:
 		return encodeSummary(dst, f)
 	case *model.Config:
-		return encodeConfig(append(dst, version, byte(model.KindConfig)), f)
+		return encodeConfig(append(dst, version, byte(model.KindConfig)), len(dst), f)
 	case *model.ParamSet:
 		return encodeParams(dst, f)
 	case *model.Command:

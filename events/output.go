@@ -39,8 +39,73 @@ func EncodeLimits(dst []byte, l *model.LimitSet) []byte {
 	for i := range l.Channels {
 		b = appendLimit(b, &l.Channels[i])
 	}
+	return appendDays(shut(b, at), l, len(dst))
+}
+
+// appendDays appends the section with which channels wait for a day to end and
+// how days stand, if there is anything to say; the entry begins at start.
+func appendDays(b []byte, l *model.LimitSet, start int) []byte {
+	var spent []int
+	for i := range l.Channels {
+		if l.Channels[i].Spent {
+			spent = append(spent, i)
+		}
+	}
+	if len(spent)+len(l.Quotas) == 0 {
+		return b
+	}
+	added(b, start)
+	b, at := open(b)
+	b = appendUvarint(b, uint64(len(spent)))
+	for _, i := range spent {
+		b = appendUvarint(b, uint64(i))
+	}
+	b = appendUvarint(b, uint64(len(l.Quotas)))
+	for i := range l.Quotas {
+		q := &l.Quotas[i]
+		b = appendString(b, q.Name, maxString)
+		b = append(b, byte(q.Stage))
+		b = appendCount(b, q.Reset)
+		for _, list := range []*[model.NumDaily]int64{&q.Used, &q.Soft, &q.Hard} {
+			for _, n := range list {
+				b = appendCount(b, n)
+			}
+		}
+		b = appendString(b, q.Reason, maxString)
+	}
 	return shut(b, at)
 }
+
+func readDays(r *reader, l *model.LimitSet) {
+	if !r.more() {
+		return
+	}
+	r.open()
+	for range r.length("spent channels", maxChannels, 1) {
+		if i := r.bounded("channel", maxChannels); i < uint64(len(l.Channels)) {
+			l.Channels[i].Spent = true
+		} else {
+			r.failf("channel %d of %d is spent", i, len(l.Channels))
+		}
+	}
+	l.Quotas = list(&l.Quotas, r.length("quotas", maxQuotas, 13))
+	for i := range l.Quotas {
+		q := &l.Quotas[i]
+		q.Name = r.str("quota", maxString)
+		q.Stage = model.Stage(r.bounded("stage", uint64(model.StageSpent)))
+		q.Reset = model.Nanos(r.count())
+		for _, list := range []*[model.NumDaily]int64{&q.Used, &q.Soft, &q.Hard} {
+			for n := range list {
+				list[n] = r.count()
+			}
+		}
+		q.Reason = r.str("reason", maxString)
+	}
+	r.shut()
+}
+
+// maxQuotas bounds the days of one message: those of channels, groups, tenants.
+const maxQuotas = maxChannels + maxGroups + maxTenants
 
 func appendLimit(b []byte, c *model.ChannelLimit) []byte {
 	b = appendString(b, c.Channel, maxString)
@@ -72,6 +137,7 @@ func DecodeLimits(data []byte) (*model.LimitSet, error) {
 			l.Channels[i] = readLimit(r)
 		}
 		r.shut()
+		readDays(r, l)
 	})
 	if err != nil {
 		return nil, err
@@ -277,7 +343,7 @@ func DecodeTerm(data []byte) (*model.TermNotice, error) {
 func EncodeConfig(dst []byte, seq uint64, c *model.Config) []byte {
 	b, at := open(append(dst, version, outputConfig))
 	b = shut(appendUvarint(b, seq), at)
-	return encodeConfig(b, c)
+	return encodeConfig(b, len(dst), c)
 }
 
 // DecodeConfig is the inverse of EncodeConfig. The error is a *DecodeError.

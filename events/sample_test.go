@@ -17,6 +17,7 @@ func samples() map[string]model.Fact {
 		"alive":    &model.Attempts{Source: model.Source{Agent: "a1", Boot: 7, Seq: 3, Span: 1, Base: 41}},
 		"summary":  sampleSummary(),
 		"config":   sampleConfig(),
+		"tenants":  sampleTenants(),
 		"params":   &model.ParamSet{Name: "spring", By: "ops", Why: "calmer cuts", Params: params},
 		"guarded": &model.ParamSet{
 			Name: "spring", By: "ops", Why: "calmer cuts", Params: params, Canary: "main",
@@ -130,6 +131,26 @@ func sampleLimits() *model.LimitSet {
 			{Channel: "spare", Weight: model.One},
 		},
 	}
+}
+
+// sampleTenants says of tenants what came later.
+func sampleTenants() *model.Config {
+	c := sampleConfig()
+	c.Tenants = append(c.Tenants, model.TenantConfig{
+		Name: "search", Share: 1, RequestsPerDaySoft: 800, RequestsPerDayHard: 1000, DayReset: 16 * model.Hour,
+	})
+	return c
+}
+
+// sampleDays is a broadcast with days, which came later.
+func sampleDays() *model.LimitSet {
+	l := sampleLimits()
+	l.Channels[1].Spent, l.Channels[1].Wait = true, 9*model.Hour
+	l.Quotas = []model.Quota{
+		{Name: "channel/spare", Stage: model.StageSpent, Reset: 9 * model.Hour, Used: [model.NumDaily]int64{1000, 5_000_000, 0}, Hard: [model.NumDaily]int64{1000, 0, 0}, Reason: "channel spare: requests_per_day 1000 reached"},
+		{Name: "tenant/content", Reset: model.Hour, Used: [model.NumDaily]int64{3, 4000, 70}, Soft: [model.NumDaily]int64{0, 9000, 1}, Hard: [model.NumDaily]int64{10, 0, 2}},
+	}
+	return l
 }
 
 func sampleLease() *model.Lease {

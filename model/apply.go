@@ -16,6 +16,9 @@ func (f *Fleet) Apply(r Record, fx *Effects) {
 		defer func() { f.verify(r.Fact, before) }()
 	}
 	f.step(r)
+	if !f.daysSet {
+		f.setDays()
+	}
 	f.counters.Records++
 	f.dirty.head = true
 	switch fact := r.Fact.(type) {
@@ -75,6 +78,7 @@ func (f *Fleet) step(r Record) {
 		span = min(span, maxStep)
 	}
 	f.now += span
+	f.moveWall(r, span)
 	f.last, f.seq = r.Time, r.Seq
 }
 
@@ -294,6 +298,7 @@ func (f *Fleet) applySummary(s *Summary, fx *Effects) {
 		c.counts[n.Class] += n.Attempts
 		c.tokensIn += uint64(max(n.In, 0))
 		c.tokensOut += uint64(max(n.Out, 0))
+		f.billSummary(c, n, fx)
 		f.dirty.channel(c)
 	}
 	f.poolReports(m, s.Pools)

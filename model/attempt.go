@@ -31,6 +31,7 @@ func (f *Fleet) attempt(c *channel, agent string, a *Attempt, fx *Effects) {
 	c.cached += uint64(max(a.Cached, 0))
 	c.tokensOut += uint64(max(a.Out, 0))
 	f.settled(c, a, sent)
+	f.bill(c, a, fx)
 	f.hints(c, a, sent)
 	switch a.Class {
 	case ClassOK:

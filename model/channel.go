@@ -71,6 +71,8 @@ type channel struct {
 	// pools are what it draws on, as of the fleet's poolRound poolsFrom-1.
 	pools     []*pool
 	poolsFrom uint64
+	// days are what its calls count in.
+	days []*day
 	// Scratch of the pass, and whether it is in the fleet's line.
 	mark          dirtyMark
 	rows          []passRow // of all leases, or empty
@@ -135,7 +137,11 @@ func (c *channel) limit(p *Params) int64 {
 	if c.forced == 0 {
 		return 0
 	}
-	return int64(c.window.value(p, c.top())) / 1000
+	slots := int64(c.window.value(p, c.top())) / 1000
+	if left, bound := c.dayRoom(); bound {
+		slots = min(slots, left)
+	}
+	return slots
 }
 
 // onLoss returns what an agent may use when its lease ran out.

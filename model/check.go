@@ -27,6 +27,14 @@ func (f *Fleet) check() error {
 			return fmt.Errorf("agent %q", m.agent)
 		}
 	}
+	if f.wall < 0 || f.wall > maxWall || f.ahead < 0 || f.aheadBy < 0 {
+		return errors.New("clock")
+	}
+	for _, d := range f.days {
+		if !d.sound() {
+			return fmt.Errorf("day of %q", d.name)
+		}
+	}
 	for _, c := range f.channels {
 		if err := f.checkChannel(c); err != nil {
 			return fmt.Errorf("channel %q: %w", c.name, err)

@@ -128,8 +128,11 @@ type TenantConfig struct {
 	Share uint32
 	// Soft limits warn, hard limits refuse; 0 means none. Cost is in
 	// millionths of the currency unit.
-	TokensPerDaySoft, TokensPerDayHard Tokens
-	CostPerDaySoft, CostPerDayHard     int64
+	TokensPerDaySoft, TokensPerDayHard     Tokens
+	CostPerDaySoft, CostPerDayHard         int64
+	RequestsPerDaySoft, RequestsPerDayHard int64
+	// DayReset is when its day begins, as Limits.DayReset.
+	DayReset Nanos
 }
 
 // RetryConfig is how an agent repeats.
@@ -227,6 +230,9 @@ func (c *Config) Check() error {
 		if t.Name == "" || tenants[t.Name] {
 			return fmt.Errorf("tenant %q: empty or duplicate name", t.Name)
 		}
+		if t.negative() {
+			return fmt.Errorf("tenant %q: negative limit", t.Name)
+		}
 		tenants[t.Name] = true
 	}
 	return nil
@@ -235,5 +241,10 @@ func (c *Config) Check() error {
 func (l *Limits) negative() bool {
 	return l.RequestsPerMinute < 0 || l.TokensPerMinute < 0 || l.InputTokensPerMinute < 0 ||
 		l.OutputTokensPerMinute < 0 || l.ImagesPerMinute < 0 || l.RequestsPerDay < 0 ||
-		l.TokensPerDay < 0 || l.Concurrency < 0
+		l.TokensPerDay < 0 || l.Concurrency < 0 || l.DayReset < 0 || l.DayReset >= wholeDay
+}
+
+func (t *TenantConfig) negative() bool {
+	return t.TokensPerDaySoft < 0 || t.TokensPerDayHard < 0 || t.CostPerDaySoft < 0 || t.CostPerDayHard < 0 ||
+		t.RequestsPerDaySoft < 0 || t.RequestsPerDayHard < 0 || t.DayReset < 0 || t.DayReset >= wholeDay
 }

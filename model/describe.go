@@ -27,6 +27,9 @@ func (f *Fleet) Describe() string {
 	for _, p := range f.pools {
 		d.pool(f.parPool(p), p)
 	}
+	for _, day := range f.days {
+		d.day(f, day)
+	}
 	return d.b.String()
 }
 
@@ -195,6 +198,20 @@ func (d *describer) pool(par *Params, p *pool) {
 	d.count(", in a series of ", p.hold.series)
 	for i := range p.grants {
 		d.grant(p, &p.grants[i])
+	}
+}
+
+func (d *describer) day(f *Fleet, day *day) {
+	if !day.limited() {
+		return
+	}
+	stage, _ := day.now()
+	d.line("day %s: %s, ends in %s", day.name, stage, day.ends-f.clock())
+	for n, used := range day.used {
+		if day.soft[n] > 0 || day.hard[n] > 0 {
+			fmt.Fprintf(&d.b, ", %s %d of %d", Daily(n), used, day.hard[n])
+			d.count(", warned from ", day.soft[n])
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // The canonical encoding of a fleet is a list of parts, sorted by key:
 //
-//	agent/ID  channel/NAME  config  guard  head  params  past/NAME  pool/ID
+//	agent/ID  channel/NAME  clock  config  day/ID  guard  head  params  past/NAME  pool/ID
 //
 // guard is there while a push is watched, past/NAME once there is one.
 //
@@ -398,10 +398,16 @@ func read(key string, b []byte, code func(*coder)) error {
 
 // keys returns the keys of all parts, sorted.
 func (f *Fleet) keys() []string {
-	keys := make([]string, 0, 3+len(f.channels)+len(f.pools)+len(f.members))
+	keys := make([]string, 0, 4+len(f.channels)+len(f.pools)+len(f.members)+len(f.days))
 	keys = append(keys, "config", "head", "params")
 	if f.guard != nil {
 		keys = append(keys, "guard")
+	}
+	if f.wall != 0 {
+		keys = append(keys, "clock")
+	}
+	for _, d := range f.days {
+		keys = append(keys, "day/"+d.name)
 	}
 	for _, m := range f.members {
 		keys = append(keys, "agent/"+m.agent)
@@ -437,6 +443,14 @@ func (f *Fleet) part(key string) []byte {
 		if ch := f.channel(name); ch != nil && len(ch.past) > 0 {
 			return write(func(c *coder) { list(c, &ch.past, (*coder).past) })
 		}
+	case "clock":
+		if f.wall != 0 {
+			return write(func(c *coder) { c.clock(f) })
+		}
+	case "day":
+		if d := f.day(name); d != nil {
+			return write(func(c *coder) { c.day(d) })
+		}
 	case "agent":
 		if m := f.member(name); m != nil {
 			return write(func(c *coder) { c.member(m) })
@@ -470,7 +484,7 @@ func (f *Fleet) DirtyParts() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		keys := slices.Collect(maps.Keys(f.dirty.keys))
 		if f.dirty.head {
-			keys = append(keys, "head")
+			keys = append(keys, "head", "clock")
 		}
 		if f.dirty.whole {
 			keys = append(keys, f.keys()...)
@@ -572,6 +586,7 @@ func FleetFromParts(parts iter.Seq2[string, []byte]) (*Fleet, error) {
 			f.wantPool(p)
 		}
 	}
+	f.attachDays()
 	f.hash = f.params.Params.Hash()
 	f.cell = f.now / pastEvery
 	f.alarm = 0
@@ -602,6 +617,12 @@ func (f *Fleet) restore(key string, value []byte) error {
 			return fmt.Errorf("part %q is of no channel: %w", key, ErrState)
 		}
 		return read(key, value, func(c *coder) { list(c, &ch.past, (*coder).past) })
+	case "clock":
+		return read(key, value, func(c *coder) { c.clock(f) })
+	case "day":
+		d := &day{name: name}
+		f.days = append(f.days, d)
+		return read(key, value, func(c *coder) { c.day(d) })
 	case "agent":
 		m := &member{agent: name}
 		f.members = append(f.members, m)

@@ -21,6 +21,15 @@ func (c *coder) config(cfg *Config) {
 	num(c, &cfg.Timeouts.Connect)
 	num(c, &cfg.Timeouts.FirstToken)
 	num(c, &cfg.Timeouts.Total)
+	if c.reading && c.at == len(c.b) {
+		return // written before tenants had these
+	}
+	for i := range cfg.Tenants {
+		t := &cfg.Tenants[i]
+		num(c, &t.RequestsPerDaySoft)
+		num(c, &t.RequestsPerDayHard)
+		num(c, &t.DayReset)
+	}
 }
 
 func (c *coder) channelConfig(ch *ChannelConfig) {

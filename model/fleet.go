@@ -11,8 +11,12 @@ const LawVersion = 1
 type Fleet struct {
 	// now is log time, last the newest record's timestamp, seq its place.
 	now, last Nanos
-	seq       uint64
-	started   bool
+	// wall is what the log's clock says as far as that is believed, ahead since
+	// when in log time its timestamps are ahead of that, and by how much; see
+	// moveWall.
+	wall, ahead, aheadBy Nanos
+	seq                  uint64
+	started              bool
 
 	term       uint64
 	controller string
@@ -32,6 +36,7 @@ type Fleet struct {
 	channels []*channel // sorted by name
 	pools    []*pool    // sorted by name
 	members  []*member  // sorted by agent
+	days     []*day     // sorted by name
 	counters Counters
 
 	// What follows is derived and not part of the state.
@@ -46,6 +51,10 @@ type Fleet struct {
 	waiting []*pool
 	// poolRound counts the changes of pools and of who draws on them.
 	poolRound uint64
+	// daysSet is set once the days have their limits, dayEnds when the first
+	// ends, dayWake the first that limits something.
+	daysSet          bool
+	dayEnds, dayWake Nanos
 	// batch are the channels of the report being folded.
 	batch []*channel
 	// dirty are the parts that changed since Clean.
@@ -187,6 +196,7 @@ func (f *Fleet) configure(c *Config) {
 	}
 	f.channels = channels
 	f.setPools()
+	f.setDays()
 	f.dirty.all()
 }
 

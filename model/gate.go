@@ -35,6 +35,7 @@ type Gate struct {
 	byChannel map[string]*gateChannel
 	byPool    map[string]*gatePool
 	byRoute   map[string]*gateRoute
+	quotas    map[string]*gateQuota
 	lately    *gateRoute     // found last, nil for none
 	channels  []*gateChannel // sorted by name
 	pools     []*gatePool    // sorted by name
@@ -130,7 +131,7 @@ func NewGate(c GateConfig) *Gate {
 	}
 	return &Gate{
 		cfg: c, config: &Config{}, lost: true, span: c.Params.LeaseDuration,
-		byChannel: map[string]*gateChannel{}, byPool: map[string]*gatePool{}, byRoute: map[string]*gateRoute{},
+		byChannel: map[string]*gateChannel{}, byPool: map[string]*gatePool{}, byRoute: map[string]*gateRoute{}, quotas: map[string]*gateQuota{},
 		queue: newGateQueue(), guardAt: gateNever, stir: gateNever,
 		out: newGateReports(),
 	}
@@ -212,6 +213,10 @@ func (g *Gate) admit(now Nanos, a *Ask) (*gateRequest, string) {
 func (g *Gate) ask(now Nanos, r *gateRequest) {
 	if r.deadline <= now {
 		g.refuse(now, r, gateBlock{cause: causeLate, until: gateNever}, "the deadline has passed")
+		return
+	}
+	if q := g.ceiling(now, r); q != nil {
+		g.forbid(now, r, q)
 		return
 	}
 	if g.queue.n == 0 {

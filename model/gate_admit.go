@@ -17,13 +17,14 @@ const (
 	causeBudget                    // the rate budget is used up
 	causeLate                      // its deadline has passed
 	causeGone                      // its route is no longer configured
+	causeDay                       // a day's budget is used up
 )
 
 func (c gateCause) class() Class {
 	switch c {
 	case causeAuth:
 		return ClassAuth
-	case causeQuota:
+	case causeQuota, causeDay:
 		return ClassQuotaExhausted
 	case causeHold, causeBudget:
 		return ClassRateLimited
@@ -58,6 +59,8 @@ func (c gateCause) String() string {
 		return "as many calls as allowed are in flight"
 	case causeBudget:
 		return "the rate budget is used up"
+	case causeDay:
+		return "the day's budget is used up"
 	case causeNone, causeLate, causeGone:
 	}
 	return ""
@@ -107,6 +110,8 @@ func (g *Gate) closed(now Nanos, c *gateChannel) gateBlock {
 		return gateBlock{cause, c, l.closedUntil, true}
 	case t.breaker == BreakerMisconfigured:
 		return gateBlock{causeAuth, c, gateNever, true}
+	case now < t.wait && t.spent:
+		return gateBlock{causeDay, c, t.wait, true}
 	case now < t.wait:
 		return gateBlock{causeClosed, c, t.wait, true}
 	case now < l.hold:
@@ -229,6 +234,10 @@ func (g *Gate) fuller(now Nanos, a, b *gateChannel) bool {
 // it did; otherwise it returns what is in the way.
 func (g *Gate) place(now Nanos, r *gateRequest) (bool, gateBlock) {
 	var block gateBlock
+	if q := g.ceiling(now, r); q != nil {
+		g.forbid(now, r, q)
+		return true, block
+	}
 	level, sure := int(r.level), true
 	first := nextTier(r.tiers, 0)
 	for i, n := first, 0; i >= 0 && n <= level; i, n = nextTier(r.tiers, i+1), n+1 {

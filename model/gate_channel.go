@@ -168,6 +168,7 @@ type gateTold struct {
 	revision uint64
 	breaker  BreakerState
 	wait     Nanos // until when nothing may start
+	spent    bool  // because a day's budget is used up
 	weight   PPM
 	mode     Mode
 	epoch    uint64

@@ -93,7 +93,11 @@ type gateWorld struct {
 	busy   int
 	limit  int
 
-	calm bool // nobody is cut off
+	calm  bool // nobody is cut off
+	whole bool // no message is lost
+	// tenants ask in turn; calls sees every attempt begin and end.
+	tenants []string
+	calls   func(channel, tenant string, begins bool, o *Outcome)
 
 	completed, refused, attempts int
 	served                       int // completed on channel a
@@ -176,7 +180,7 @@ func (w *gateWorld) run(end Nanos) {
 func (w *gateWorld) step(a *gateAgent) {
 	if w.rnd.IntN(25) == 0 {
 		w.request++
-		w.send(a, a.g.Ask(w.now, Ask{Request: w.request, Route: "r", Tokens: Tokens(50 + w.rnd.IntN(400)), Core: w.rnd.IntN(3) == 0, Deadline: w.now + 20*Second}))
+		w.send(a, a.g.Ask(w.now, Ask{Request: w.request, Route: "r", Tenant: w.tenant(w.request), Tokens: Tokens(50 + w.rnd.IntN(400)), Core: w.rnd.IntN(3) == 0, Deadline: w.now + 20*Second}))
 	}
 	for _, r := range a.g.Poll(w.now, nil) {
 		w.send(a, r)
@@ -209,6 +213,9 @@ func (w *gateWorld) send(a *gateAgent, r Reply) {
 		return
 	}
 	w.attempts++
+	if w.calls != nil {
+		w.calls(r.Permit.Channel, w.tenant(r.Request), true, nil)
+	}
 	o := Outcome{Class: ClassOK, UsageKnown: true, In: 50, Out: Tokens(w.rnd.IntN(300))}
 	took := 1500 * Millisecond
 	if r.Permit.Channel == "a" && w.busy >= w.limit {
@@ -228,7 +235,17 @@ func (w *gateWorld) send(a *gateAgent, r Reply) {
 			}
 		}
 		a.g.Done(w.now, r.Permit.ID, o)
+		if w.calls != nil {
+			w.calls(r.Permit.Channel, w.tenant(r.Request), false, &o)
+		}
 	})
+}
+
+func (w *gateWorld) tenant(request uint64) string {
+	if len(w.tenants) == 0 {
+		return ""
+	}
+	return w.tenants[request%uint64(len(w.tenants))]
 }
 
 // apply appends a fact to the log, folds it and sends what the fold asks for.
@@ -253,7 +270,7 @@ func (w *gateWorld) apply(f Fact) {
 
 // deliver brings a message to an agent, late, not at all or twice.
 func (w *gateWorld) deliver(a *gateAgent, f func()) {
-	if w.rnd.IntN(50) == 0 {
+	if !w.whole && w.rnd.IntN(50) == 0 {
 		return
 	}
 	for range 1 + w.rnd.IntN(20)/19 {

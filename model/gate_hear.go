@@ -34,6 +34,7 @@ func (g *Gate) SetConfig(now Nanos, seq uint64, c *Config) {
 	}
 	g.setRoutes(now)
 	g.forget()
+	g.forgetQuotas()
 	g.out.full = true
 	g.dirty = true
 }
@@ -205,6 +206,9 @@ func (g *Gate) SetLimits(now Nanos, l *LimitSet) {
 			g.limit(now, c, l, &l.Channels[i])
 		}
 	}
+	for i := range l.Quotas {
+		g.quota(now, l, &l.Quotas[i])
+	}
 	g.dirty = true
 }
 
@@ -230,7 +234,7 @@ func (g *Gate) limit(now Nanos, c *gateChannel, set *LimitSet, l *ChannelLimit) 
 	}
 	*t = gateTold{
 		known: true, term: set.Term, seq: set.Seq, revision: l.Revision,
-		breaker: l.Breaker, wait: until, weight: min(max(l.Weight, 0), One), mode: l.Mode,
+		breaker: l.Breaker, wait: until, spent: l.Spent, weight: min(max(l.Weight, 0), One), mode: l.Mode,
 		epoch: max(t.epoch, l.Epoch), reason: l.Reason, cuts: t.cuts[:0],
 	}
 	for _, cut := range l.Cuts[max(len(l.Cuts)-MaxCuts, 0):] {

@@ -81,12 +81,13 @@ func keepsReservation(class Class, status uint16) bool {
 	return class == ClassRateLimited || class == ClassOverloaded && status < 500
 }
 
-// spent returns what an attempt used of token budgets.
-func (o *Outcome) spent(c *gateChannel, reserved Tokens) Tokens {
+// spentOf returns what an attempt used of token budgets of c, which is nil when
+// it is not known.
+func (o *Outcome) spentOf(c *ChannelConfig, reserved Tokens) Tokens {
 	used := o.In + o.Out
 	switch o.Class {
 	case ClassOK:
-		if c.cfg != nil && c.cfg.ChargeMax {
+		if c != nil && c.ChargeMax {
 			return max(reserved, used) // the provider counts what was asked for
 		}
 		if o.UsageKnown {
@@ -125,7 +126,7 @@ func (g *Gate) settle(now Nanos, r *gateRequest, o *Outcome, backoff Nanos) {
 	g.running--
 	c.attempts[o.Class]++
 	jammed := c.pace.ended(now, r, o)
-	spent := o.spent(c, r.tokens)
+	spent := o.spentOf(c.cfg, r.tokens)
 	for _, p := range r.at.pools {
 		p.settle(r.tokens, spent)
 	}

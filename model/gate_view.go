@@ -30,6 +30,7 @@ type GateView struct {
 
 	Channels []ChannelView
 	Pools    []PoolView
+	Quotas   []QuotaView
 	Queues   []QueueView
 }
 
@@ -86,7 +87,7 @@ func (g *Gate) View(now Nanos, v *GateView) {
 		Pending: g.out.n, Lost: g.out.lost, Retries: PPM(g.budget.credit),
 		Admitted: n.admitted, Refused: n.refused, Retried: n.retried, Degraded: n.degraded,
 		Ruled: n.ruled, Leaked: n.leaked, Stale: n.stale, Ignored: n.ignored,
-		Channels: v.Channels[:0], Pools: v.Pools[:0], Queues: v.Queues[:0],
+		Channels: v.Channels[:0], Pools: v.Pools[:0], Quotas: v.Quotas[:0], Queues: v.Queues[:0],
 	}
 	for _, c := range g.channels {
 		v.Channels = append(v.Channels, g.viewChannel(now, c))
@@ -98,6 +99,7 @@ func (g *Gate) View(now Nanos, v *GateView) {
 		requests, tokens := p.left(g.lost, g.met)
 		v.Pools = append(v.Pools, PoolView{p.name, p.usedRequests, p.usedTokens, requests, tokens})
 	}
+	v.Quotas = g.viewQuotas(now, v.Quotas)
 	for _, t := range g.routes {
 		v.Queues = append(v.Queues, QueueView{t.name, t.waiting, t.drain.pace(now), slices.Clone(t.degraded)})
 	}

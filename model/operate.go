@@ -14,6 +14,7 @@ func (f *Fleet) applyConfig(c *Config, fx *Effects) {
 	f.configSeq = f.seq
 	f.guardConfigured(fx)
 	f.rules(fx)
+	f.judgeDays(fx)
 	fx.Config, fx.Now = true, true
 	for _, ch := range f.channels {
 		f.announce(ch, fx)

@@ -10,6 +10,22 @@ type LimitSet struct {
 	// Seq is the newest record folded when it was made.
 	Seq      uint64
 	Channels []ChannelLimit
+	// Quotas are the days that changed.
+	Quotas []Quota
+}
+
+// Quota is how the day of a channel, a quota group or a tenant stands.
+type Quota struct {
+	// Name is as PoolOfChannel, PoolOfGroup and DayOfTenant make it.
+	Name  string
+	Stage Stage
+	// Reset is how long the day lasts from the moment the message was made.
+	Reset Nanos
+	// Used is what settled, Soft and Hard the limits, 0 for none: requests,
+	// tokens and cost.
+	Used, Soft, Hard [NumDaily]int64
+	// Reason says in words why the stage is not free.
+	Reason string
 }
 
 // BreakerState is the state of a channel's breaker.
@@ -54,6 +70,8 @@ type ChannelLimit struct {
 	// Wait is how long, from the moment the message was made, nothing may
 	// start: hold, pause or open breaker; 0 for none.
 	Wait Nanos
+	// Spent is set while a day's budget of the channel or its groups is used up.
+	Spent bool
 	// Mode is what binds on this channel.
 	Mode Mode
 	// Cuts are the last cuts, newest last, at most MaxCuts. They scale every

@@ -1,21 +1,42 @@
 package model
 
-// LimitSet returns the broadcast of the named channels, or of all for nil.
-// Unknown names are left out.
-func (f *Fleet) LimitSet(channels []string) *LimitSet {
+// LimitSet returns the broadcast of the named channels and days, as Effects has
+// them, or of all for nil. Unknown names are left out.
+func (f *Fleet) LimitSet(names []string) *LimitSet {
 	set := &LimitSet{Term: f.term, Seq: f.seq}
-	if channels == nil {
+	if names == nil {
 		for _, c := range f.channels {
 			set.Channels = append(set.Channels, f.channelLimit(c))
 		}
+		for _, d := range f.days {
+			if d.told() && d.used != [NumDaily]int64{} { // what is not used needs no word
+				set.Quotas = append(set.Quotas, f.quota(d))
+			}
+		}
 		return set
 	}
-	for _, name := range channels {
+	for _, name := range names {
 		if c := f.channel(name); c != nil {
 			set.Channels = append(set.Channels, f.channelLimit(c))
 		}
+		if d := f.day(name); d != nil {
+			set.Quotas = append(set.Quotas, f.quota(d))
+		}
 	}
 	return set
+}
+
+// quota returns what is told of a day.
+func (f *Fleet) quota(d *day) Quota {
+	stage, n := d.now()
+	q := Quota{
+		Name: d.name, Stage: stage, Reset: max(d.ends-f.clock(), 1),
+		Used: d.used, Soft: d.soft, Hard: d.hard,
+	}
+	if stage != StageFree {
+		q.Reason = d.why(stage, n, f.clock())
+	}
+	return q
 }
 
 // maxWait stands for a wait without an end: a hundred years would do, and
@@ -24,6 +45,7 @@ const maxWait = Nanos(1) << 60
 
 func (f *Fleet) channelLimit(c *channel) ChannelLimit {
 	w := c.windowAt(f.now)
+	wait, spent := max(c.waitUntil()-f.now, 0), f.spent(c)
 	return ChannelLimit{
 		Channel:  c.name,
 		Revision: c.revision,
@@ -31,7 +53,8 @@ func (f *Fleet) channelLimit(c *channel) ChannelLimit {
 		Epoch:    c.window.Epoch,
 		Weight:   c.weight.value(f.parOf(c), f.now),
 		Breaker:  c.breaker.State,
-		Wait:     min(max(c.waitUntil()-f.now, 0), maxWait),
+		Wait:     min(max(wait, spent), maxWait),
+		Spent:    spent > 0,
 		Mode:     c.modeOr(f.config.Mode),
 		Cuts:     append([]Cut(nil), c.cuts...),
 		Reason:   c.reason,

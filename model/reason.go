@@ -16,6 +16,8 @@ const (
 	RuleBreakerClose  Rule = "breaker.close"
 	RuleProbe         Rule = "breaker.probe"
 	RuleHold          Rule = "budget.hold"
+	RuleDay           Rule = "budget.day"
+	RuleTenant        Rule = "tenant.day"
 	RuleMember        Rule = "agent"
 	RuleConfig        Rule = "config"
 	RuleParams        Rule = "params"
@@ -48,7 +50,8 @@ type Decision struct {
 // Effects is what folding records asks of the shell: whom to tell and what
 // was decided. Entries are in the order they arose, without repetition.
 type Effects struct {
-	// Limits are channels to broadcast, Leases agents to tell.
+	// Limits are channels and days to broadcast, Leases agents to tell. A day's
+	// name has a slash, a channel's has none.
 	Limits []string
 	Leases []string
 	// Now is set when the broadcast must not wait for the next tick.

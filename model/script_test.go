@@ -468,7 +468,7 @@ func (s *script) attempt(index uint16, channel string, class Class, o opts) Atte
 		Age: o.time(s.t, "age", 0), Took: o.time(s.t, "took", Second), FirstToken: o.time(s.t, "first", 0),
 		In: Tokens(o.num("in", 1000)), Out: Tokens(o.num("out", 100)), UsageKnown: true,
 		RetryAfter: o.time(s.t, "after", -1), Epoch: uint64(o.num("epoch", int64(epoch))),
-		Reserved: Tokens(o.num("reserved", 0)), Code: o.text("code", ""),
+		Reserved: Tokens(o.num("reserved", 0)), Code: o.text("code", ""), Tenant: o.text("tenant", ""),
 	}
 	if o.has("probe") && o["probe"] != "" {
 		probe = uint64(o.num("probe", 0))
@@ -496,6 +496,7 @@ func parseConfig(t testing.TB, lines string) *Config {
 		o := options(words[1:])
 		l := Limits{
 			RequestsPerMinute: o.num("rpm", 0), TokensPerMinute: Tokens(o.num("tpm", 0)), Concurrency: o.num("conc", 0),
+			RequestsPerDay: o.num("rpd", 0), TokensPerDay: Tokens(o.num("tpd", 0)), DayReset: o.time(t, "reset", 0),
 		}
 		switch words[0] {
 		case "channel":
@@ -503,6 +504,7 @@ func parseConfig(t testing.TB, lines string) *Config {
 			if g := o.text("groups", ""); g != "" {
 				ch.Groups = strings.Split(g, ",")
 			}
+			ch.Price = Price{Input: o.num("price", 0), Output: o.num("price", 0)}
 			ch.OnLoss = map[string]OnLoss{"zero": OnLossZero, "last": OnLossLast}[o.text("loss", "")]
 			if o.has("mode") {
 				ch.HasMode, ch.Mode = true, ModeObserve
@@ -510,6 +512,13 @@ func parseConfig(t testing.TB, lines string) *Config {
 			c.Channels = append(c.Channels, ch)
 		case "group":
 			c.Groups = append(c.Groups, GroupConfig{Name: words[1], Limits: l})
+		case "tenant":
+			c.Tenants = append(c.Tenants, TenantConfig{
+				Name: words[1], Share: 1, DayReset: l.DayReset,
+				RequestsPerDaySoft: o.num("rsoft", 0), RequestsPerDayHard: o.num("rhard", 0),
+				TokensPerDaySoft: Tokens(o.num("tsoft", 0)), TokensPerDayHard: Tokens(o.num("thard", 0)),
+				CostPerDaySoft: o.num("csoft", 0), CostPerDayHard: o.num("chard", 0),
+			})
 		case "timeout":
 			c.Timeouts.Total = o.time(t, "total", 0)
 		default:

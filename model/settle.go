@@ -9,6 +9,7 @@ import (
 // ended, breakers to probe, leases to cut and to divide anew.
 func (f *Fleet) settle(fx *Effects) {
 	f.keepPast()
+	f.endDays(fx)
 	if f.now >= f.alarm {
 		f.deadlines(fx)
 	}
@@ -229,6 +230,9 @@ func (f *Fleet) leaseProbe(c *channel, fx *Effects) {
 		f.setAlarm(held)
 		return
 	}
+	if f.spent(c) > 0 {
+		return
+	}
 	best := -1
 	for i := range c.leases {
 		l := &c.leases[i]
@@ -290,6 +294,9 @@ func (f *Fleet) passPools(fx *Effects) {
 // now. The leader then appends a tick.
 func (f *Fleet) NextWake() Nanos {
 	wake := min(f.now+heartbeat, max(f.alarm, f.now))
+	if f.dayWake < forever {
+		wake = min(wake, f.now+max(f.dayWake-f.clock(), Millisecond))
+	}
 	for _, c := range f.pending {
 		wake = min(wake, max(c.passAt+f.parOf(c).PassEvery, f.now))
 	}

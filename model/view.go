@@ -10,6 +10,7 @@ type FleetView struct {
 	Params     string         `json:"params"`
 	Channels   []FleetChannel `json:"channels"`
 	Pools      []FleetPool    `json:"pools"`
+	Days       []FleetDay     `json:"days"`
 	Agents     []FleetAgent   `json:"agents"`
 	Counters   Counters       `json:"counters"`
 }
@@ -116,6 +117,7 @@ func (f *Fleet) View() FleetView {
 	for _, p := range f.pools {
 		v.Pools = append(v.Pools, p.view(f.parPool(p), f.now))
 	}
+	v.Days = f.dayViews()
 	return v
 }
 

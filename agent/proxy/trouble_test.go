@@ -414,7 +414,7 @@ func TestPages(t *testing.T) {
 		"/v1/models/route": `"object":"model"`,
 		"/v1/models/other": "model_not_found",
 		"/weir/queue":      `"channel":"main"`,
-		"/weir/quota":      `{"channels":[{"channel":"main","slots":8,"wait_s":0}],"pools":[]}`,
+		"/weir/quota":      `{"channels":[{"channel":"main","slots":8,"wait_s":0,"reason":"","minute":null,"day":null}],"pools":[],"groups":[],"tenants":[]}`,
 		"/metrics":         `weir_request_seconds_count{route="route",outcome="ok"} 1`,
 		"/v1/embeddings":   "method_not_allowed",
 		"/elsewhere":       "unknown_path",

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -32,6 +33,7 @@ type fleetStatus struct {
 	Controller json.RawMessage      `json:"controller"`
 	Channels   []model.FleetChannel `json:"channels"`
 	Pools      []model.FleetPool    `json:"pools"`
+	Days       []model.FleetDay     `json:"days"`
 	Agents     []model.FleetAgent   `json:"agents"`
 }
 
@@ -87,11 +89,38 @@ func (s *fleetStatus) print(out io.Writer) error {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%d\n", p.Name, left(p.RequestsLeft, p.RequestsPerMin), left(p.TokensLeft, p.TokensPerMin), p.WaitingRequests)
 		}
 	}
+	printDays(w, s.Days)
 	fmt.Fprintln(w, "\nAGENT\tSTATE\tMODE\tSLOTS\tIN FLIGHT\tQUEUED\tREPORTS\tLOST\tVERSION")
 	for _, a := range s.Agents {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", a.Agent, a.State, a.Mode, a.Slots, a.InFlight, a.Queued, a.Reports, a.Lost, a.Version)
 	}
 	return w.Flush()
+}
+
+// printDays writes the days that are limited, and those of tenants.
+func printDays(w io.Writer, days []model.FleetDay) {
+	title := "\nDAY\tSTATE\tREQUESTS\tTOKENS\tCOST\tENDS IN\n"
+	for i := range days {
+		d := &days[i]
+		if !d.Limited() && !strings.HasPrefix(d.Name, model.DayOfTenant("")) {
+			continue
+		}
+		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s\t%s\n", title, d.Name, d.Stage, figure(d.Requests, 1), figure(d.Tokens, 1),
+			figure(d.Cost, 1e6), (d.Reset - d.Reset%model.Second))
+		title = ""
+	}
+}
+
+// figure writes what is used of a limit per day, in units of unit.
+func figure(f model.DayFigure, unit float64) string {
+	text := strconv.FormatFloat(float64(f.Used)/unit, 'f', -1, 64)
+	if f.Hard > 0 {
+		text += " of " + strconv.FormatFloat(float64(f.Hard)/unit, 'f', -1, 64)
+	}
+	if f.Soft > 0 {
+		text += ", warns at " + strconv.FormatFloat(float64(f.Soft)/unit, 'f', -1, 64)
+	}
+	return text
 }
 
 func share(p model.PPM) float64 { return float64(p) / float64(model.One) }

@@ -12,7 +12,7 @@
 //	GET  /readyz                  it has caught up with the log, and somebody leads
 //	GET  /metrics                 Prometheus text
 //	GET  /api/v1/status           the controller and what the fold counted
-//	GET  /api/v1/channels[/NAME]  channels and budget pools
+//	GET  /api/v1/channels[/NAME]  channels, budget pools, and the days of channels, groups and tenants
 //	GET  /api/v1/agents           agents
 //	GET  /api/v1/decisions        ?channel= agent= rule= from= to= limit= oldest=1
 //	GET  /api/v1/at               ?time= the fleet as it was then, and what was decided before

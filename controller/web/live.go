@@ -29,6 +29,7 @@ type telling struct {
 	Status    status                `json:"status"`
 	Channels  []model.FleetChannel  `json:"channels"`
 	Pools     []model.FleetPool     `json:"pools"`
+	Days      []model.FleetDay      `json:"days"`
 	Decisions []controller.Decision `json:"decisions"`
 }
 
@@ -89,9 +90,11 @@ func (h *handler) tell(w http.ResponseWriter, r *http.Request, after *uint64) er
 }
 
 func (h *handler) telling(ctx context.Context, after uint64) (t telling, err error) {
-	if t.Status, t.Channels, t.Pools, err = h.now(ctx); err != nil {
+	var v model.FleetView
+	if t.Status, v, err = h.now(ctx); err != nil {
 		return t, err
 	}
+	t.Channels, t.Pools, t.Days = list(v.Channels), list(v.Pools), list(v.Days)
 	t.Now = time.Now().UnixMilli()
 	t.Decisions, err = h.Controller.Decisions(controller.DecisionQuery{From: after + 1, Limit: liveDecisions})
 	t.Decisions = list(t.Decisions)
@@ -99,18 +102,17 @@ func (h *handler) telling(ctx context.Context, after uint64) (t telling, err err
 }
 
 // now is the fleet as it is.
-func (h *handler) now(ctx context.Context) (s status, channels []model.FleetChannel, pools []model.FleetPool, err error) {
+func (h *handler) now(ctx context.Context) (s status, v model.FleetView, err error) {
 	at, err := h.Controller.Status(ctx)
 	if err != nil {
-		return s, nil, nil, err
+		return s, v, err
 	}
-	v, err := h.Controller.View(ctx)
-	if err != nil {
-		return s, nil, nil, err
+	if v, err = h.Controller.View(ctx); err != nil {
+		return s, v, err
 	}
 	at.Faults = list(at.Faults)
 	return status{
 		Status: at, Fleet: v.Fleet, Now: v.Now, Params: v.Params,
 		Channels: len(v.Channels), Agents: len(v.Agents), Counters: countersOf(&v.Counters),
-	}, list(v.Channels), list(v.Pools), nil
+	}, v, nil
 }

@@ -89,7 +89,7 @@ func countersOf(c *model.Counters) counters {
 }
 
 func (h *handler) status(w http.ResponseWriter, r *http.Request) {
-	s, _, _, err := h.now(r.Context())
+	s, _, err := h.now(r.Context())
 	if err != nil {
 		fail(w, err)
 		return
@@ -102,6 +102,7 @@ type channels struct {
 	Seq      uint64               `json:"seq"`
 	Channels []model.FleetChannel `json:"channels"`
 	Pools    []model.FleetPool    `json:"pools"`
+	Days     []model.FleetDay     `json:"days"`
 }
 
 func (h *handler) channels(w http.ResponseWriter, r *http.Request) {
@@ -110,7 +111,7 @@ func (h *handler) channels(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	answer(w, http.StatusOK, channels{Seq: v.Seq, Channels: list(v.Channels), Pools: list(v.Pools)})
+	answer(w, http.StatusOK, channels{Seq: v.Seq, Channels: list(v.Channels), Pools: list(v.Pools), Days: list(v.Days)})
 }
 
 func (h *handler) channel(w http.ResponseWriter, r *http.Request) {

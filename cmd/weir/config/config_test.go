@@ -85,6 +85,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 			Tenants: []model.TenantConfig{{
 				Name: "content", Priority: model.PriorityBatch, Share: 2,
 				TokensPerDaySoft: 400_000, TokensPerDayHard: 500_000, CostPerDaySoft: 5_000_000, CostPerDayHard: 8_500_000,
+				RequestsPerDaySoft: 800, RequestsPerDayHard: 1000, DayReset: 16 * model.Hour,
 			}},
 			Retry: model.RetryConfig{
 				MaxAttempts: 4, Base: 2 * model.Second, Multiplier: 1_500_000, Max: 40 * model.Second,

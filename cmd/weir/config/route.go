@@ -91,11 +91,17 @@ func (r *reader) tenant(n ast.Node, path string) model.TenantConfig {
 		count(c, "hard", &t.TokensPerDayHard, 1, maxLimit)
 		r.softFirst(c, int64(t.TokensPerDaySoft), int64(t.TokensPerDayHard))
 	}
+	if c := f.Child("requests_per_day"); c != nil {
+		count(c, "soft", &t.RequestsPerDaySoft, 1, maxLimit)
+		count(c, "hard", &t.RequestsPerDayHard, 1, maxLimit)
+		r.softFirst(c, t.RequestsPerDaySoft, t.RequestsPerDayHard)
+	}
 	if c := f.Child("cost_per_day"); c != nil {
 		ratio(c, "soft", &t.CostPerDaySoft, 1, maxLimit)
 		ratio(c, "hard", &t.CostPerDayHard, 1, maxLimit)
 		r.softFirst(c, t.CostPerDaySoft, t.CostPerDayHard)
 	}
+	r.reset(f, &t.DayReset)
 	f.Done()
 	return t
 }

@@ -83,6 +83,7 @@ function showState() {
   showVerdict();
   showChannels();
   showPools();
+  showDays();
   showOne();
 }
 
@@ -95,7 +96,7 @@ async function rewind(unix) {
     const was = await ask("api/v1/at?time=" + unix);
     rewound = was;
     const status = live ? live.status : { fleet: "", version: "" };
-    last = { channels: was.channels, pools: was.pools, status: { ...status, controller: was.leader, leader: was.leader, leads: true, term: was.term, seq: was.seq,
+    last = { channels: was.channels, pools: was.pools, days: was.days, status: { ...status, controller: was.leader, leader: was.leader, leads: true, term: was.term, seq: was.seq,
       channels: was.channels.length, agents: was.agents.length, lag_events: 0, outbox_failure: "", log_faults: [] } };
     showMoment();
   } catch (fault) {
@@ -236,6 +237,14 @@ function showPools() {
   const shown = last.pools.filter((p) => p.requests_per_minute >= 0 || p.tokens_per_minute >= 0);
   fill(body, shown.map((p) => [p.name, amount(p.requests_left, p.requests_per_minute), limit(p.requests_per_minute), amount(p.tokens_left, p.tokens_per_minute), limit(p.tokens_per_minute), String(p.waiting_requests)]), 1,
     "no budget is told or learned");
+}
+
+function showDays() {
+  const of = (f, unit) => (f.used / unit).toLocaleString() + (f.hard ? " of " + (f.hard / unit).toLocaleString() : "") + (f.soft ? ", warns at " + (f.soft / unit).toLocaleString() : "");
+  const limited = (d) => [d.requests, d.tokens, d.cost_millionths].some((f) => f.soft || f.hard);
+  const shown = (last.days || []).filter((d) => limited(d) || d.name.startsWith("tenant/"));
+  fill($("days").tBodies[0], shown.map((d) => [d.name, d.stage, of(d.requests, 1), of(d.tokens, 1), of(d.cost_millionths, 1e6), new Date(d.ends_unix_ns / 1e6).toLocaleString()]), 2,
+    "nothing is limited by the day, and there are no tenants");
 }
 
 // fill makes a table's body these rows. From column right on they are numbers.
