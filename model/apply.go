@@ -219,6 +219,7 @@ func (f *Fleet) applyAttempts(a *Attempts, fx *Effects) {
 		m.version = a.Version
 	}
 	m.mode = a.Mode
+	behind := false
 	f.batch = f.batch[:0]
 	for i := range a.Channels {
 		r := &a.Channels[i]
@@ -229,7 +230,7 @@ func (f *Fleet) applyAttempts(a *Attempts, fx *Effects) {
 			continue
 		}
 		c.advance(f.now)
-		c.report(f.parOf(c), f.now, m.agent, f.seq, r)
+		behind = c.report(f.parOf(c), f.now, m.agent, f.seq, r) || behind
 		f.want(c)
 	}
 	for i := range a.Attempts {
@@ -252,12 +253,18 @@ func (f *Fleet) applyAttempts(a *Attempts, fx *Effects) {
 		f.leave(m, fx)
 		return
 	}
-	f.renew(m, fx)
+	f.renew(m, behind, fx)
 }
 
-// renew sends a lease again once a quarter of it is gone.
-func (f *Fleet) renew(m *member, fx *Effects) {
-	if m.until < f.now+f.par().LeaseDuration*3/4 {
+// tellAgain is how long a grant or a cut may go without acknowledgement: where
+// messages take a fifth of a second each way it has come by then. One that was
+// lost would keep its slots from everybody until the lease is renewed.
+const tellAgain = 500 * Millisecond
+
+// renew sends a lease again once a quarter of it is gone, and where the agent is
+// behind what it was last sent.
+func (f *Fleet) renew(m *member, behind bool, fx *Effects) {
+	if m.until < f.now+f.par().LeaseDuration*3/4 || behind && f.now >= m.told+tellAgain {
 		f.tell(m, fx)
 	}
 }
@@ -302,7 +309,7 @@ func (f *Fleet) applySummary(s *Summary, fx *Effects) {
 		f.dirty.channel(c)
 	}
 	f.poolReports(m, s.Pools)
-	f.renew(m, fx)
+	f.renew(m, false, fx)
 }
 
 // leave ends an agent's leases: it said that it goes.
@@ -324,7 +331,7 @@ func (f *Fleet) tell(m *member, fx *Effects) {
 		return
 	}
 	fx.lease(m.agent)
-	m.quoted, m.lasts = m.folded, f.par().LeaseDuration
+	m.quoted, m.lasts, m.told = m.folded, f.par().LeaseDuration, f.now
 	m.until = max(m.until, m.heard+m.lasts)
 	f.setAlarm(m.until)
 	f.dirty.member(m)

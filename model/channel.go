@@ -60,6 +60,9 @@ type channel struct {
 	wants, urgent bool
 	passAt        Nanos
 	turn          uint64
+	// answer is how long it takes until an agent that gets or loses a slot
+	// acknowledges it, a mean over answerGain.
+	answer Nanos
 
 	// cutFrom is the window before the first cut of the record being folded,
 	// 0 for none: the leases are scaled once, when the record is done.
@@ -221,8 +224,9 @@ func (c *channel) derive() {
 }
 
 // report takes how the channel stands at one agent. seq is the newest record:
-// nobody can obey what is newer.
-func (c *channel) report(p *Params, now Nanos, agent string, seq uint64, r *ChannelReport) {
+// nobody can obey what is newer. behind is set when the agent does not obey what
+// it was granted or what was cut long enough ago to have reached it.
+func (c *channel) report(p *Params, now Nanos, agent string, seq uint64, r *ChannelReport) (behind bool) {
 	i := c.lease(agent)
 	c.touch(i)
 	l := &c.leases[i]
@@ -234,7 +238,7 @@ func (c *channel) report(p *Params, now Nanos, agent string, seq uint64, r *Chan
 	l.accepted, l.urgent = min(int64(r.Accepted), l.inflight), min(int64(r.Urgent), l.queued)
 	l.waiting, l.wouldRefuse = r.WaitingTokens, r.WouldRefuse
 	if r.Applied <= seq {
-		l.acknowledge(r.Applied)
+		c.acknowledge(now, l, r.Applied)
 	}
 	c.count(l, 1)
 	c.fresh = max(c.fresh, now+p.LeaseDuration/3)
@@ -245,6 +249,23 @@ func (c *channel) report(p *Params, now Nanos, agent string, seq uint64, r *Chan
 	}
 	c.wants = true
 	c.observe(p)
+	return r.Applied < l.rev && now >= c.window.CutAt+tellAgain
+}
+
+// answerGain is the inverse weight of the newest in answer.
+const answerGain = 16
+
+// acknowledge takes the revision that an agent obeys.
+func (c *channel) acknowledge(now Nanos, l *lease, rev uint64) {
+	open := len(l.marks)
+	l.acknowledge(rev)
+	if took := now - l.since; len(l.marks) < open && rev >= l.rev && took <= turnMost/turnAnswers {
+		if c.answer == 0 {
+			c.answer = took
+		}
+		c.answer += (took - c.answer) / answerGain
+		c.calm.until = 0 // turns may end sooner
+	}
 }
 
 // heard reports whether every agent present that may use the channel has

@@ -246,6 +246,7 @@ func (c *coder) channel(ch *channel) {
 	c.flag(&ch.urgent)
 	num(c, &ch.passAt)
 	num(c, &ch.turn)
+	num(c, &ch.answer)
 	num(c, &ch.sought)
 }
 
@@ -369,7 +370,7 @@ func (c *coder) member(m *member) {
 	}
 	c.str(&m.version)
 	num(c, &m.mode)
-	for _, at := range []*Nanos{&m.heard, &m.until, &m.lasts, &m.ends, &m.warned} {
+	for _, at := range []*Nanos{&m.heard, &m.until, &m.lasts, &m.told, &m.ends, &m.warned} {
 		num(c, at)
 	}
 	for _, v := range []*bool{&m.left, &m.away, &m.forgotten, &m.returned} {

@@ -112,6 +112,13 @@ func maxMin(demands []int64, limit int64) share {
 // cost messages for nothing.
 const rotateBelow = 8
 
+const (
+	// turnAnswers is how many times longer a turn is at least than it takes to
+	// hand a slot over: meanwhile nobody uses it. turnMost bounds that.
+	turnAnswers = 8
+	turnMost    = 16 * Second
+)
+
 // pass divides the window among the agents anew and grants what changed. It
 // calls tell for the agents to tell.
 //
@@ -301,6 +308,7 @@ func (r *passRow) lacks() int64 {
 // wait, so that nobody is passed over while calls end out of step with turns.
 // It returns what they lack of the slots on top.
 func (c *channel) rotate(p *Params, now Nanos, s share, rows []passRow) (lack int64) {
+	turn := max(p.RotateEvery, min(turnAnswers*c.answer, turnMost))
 	c.line = c.line[:0]
 	for i := range rows {
 		r := &rows[i]
@@ -313,7 +321,7 @@ func (c *channel) rotate(p *Params, now Nanos, s share, rows []passRow) (lack in
 			if k.class = 0; s.base >= rotateBelow {
 				break
 			}
-			if over := c.leases[i].since + p.RotateEvery; now >= over {
+			if over := c.leases[i].since + turn; now >= over {
 				k.class, k.turn = 2, ^r.turn
 			} else {
 				c.calm.until = min(c.calm.until, over)

@@ -17,6 +17,8 @@ type member struct {
 	until  Nanos
 	quoted uint64
 	lasts  Nanos
+	// told is when its lease was last sent.
+	told Nanos
 	// left is set by its last report, away while its lease has ended,
 	// forgotten once its claims were dropped. A forgotten agent's entry is
 	// kept for its report numbers, so that nothing counts twice.
