@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // The roll-out of parameters under a guard. A push that names a guard is
@@ -74,8 +75,9 @@ type guardRow struct {
 	from    sums
 }
 
-// checkGuard returns an error for a push that cannot be watched as it asks.
-func (f *Fleet) checkGuard(s *ParamSet) error {
+// CheckGuard returns an error for a push that cannot be watched as it asks, in
+// a fleet of the channels named.
+func (s *ParamSet) CheckGuard(channels []string) error {
 	g := &s.Guard
 	switch {
 	case *g == Guard{} && s.Canary == "":
@@ -86,12 +88,20 @@ func (f *Fleet) checkGuard(s *ParamSet) error {
 		return errors.New("a guard tolerates changes from -100 % to 100 %")
 	case s.Canary == "":
 		return nil
-	case f.channel(s.Canary) == nil:
+	case !slices.Contains(channels, s.Canary):
 		return fmt.Errorf("no channel %q to try it on", s.Canary)
-	case len(f.channels) < 2:
+	case len(channels) < 2:
 		return errors.New("a canary is compared with the other channels, and there are none")
 	}
 	return nil
+}
+
+func (f *Fleet) checkGuard(s *ParamSet) error {
+	names := make([]string, 0, len(f.channels))
+	for _, c := range f.channels {
+		names = append(names, c.name)
+	}
+	return s.CheckGuard(names)
 }
 
 // supersede ends the watch for a newer push and returns what a rollback of
@@ -193,6 +203,7 @@ func (f *Fleet) decideGuard(keep bool, why string, fx *Effects) {
 	g := f.guard
 	f.endWatch()
 	took := f.now - (g.ends - g.set.Guard.For)
+	took -= took % (100 * Millisecond)
 	reason := fmt.Sprintf("%s (%s) taken back after %s, %s (%s) again: %s", g.set.Name, g.hash, took, g.prior.set.Name, g.prior.set.Params.Hash(), why)
 	switch {
 	case keep && g.set.Canary != "":
@@ -315,8 +326,9 @@ func (g *guard) String(now Nanos) string {
 	return fmt.Sprintf("guard: %s (%s)%s is watched, %s to go", g.set.Name, g.hash, where, max(g.ends-now, 0))
 }
 
-// signed writes a change with its sign.
+// signed writes a change with its sign, to a hundredth of a percent.
 func signed(p PPM) string {
+	p -= p % 100
 	if p < 0 {
 		return percent(p)
 	}

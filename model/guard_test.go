@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -39,7 +38,7 @@ func TestRollbackBringsBack(t *testing.T) {
 				return
 			}
 			if watched != nil && f.guard == nil { // a verdict
-				if reason := verdictReason(t, &fx); strings.Contains(reason, " kept after ") {
+				if verdictOf(t, &fx).Params == watched.hash {
 					if safe, safeSeq = last.Params, f.paramsSeq; last.Canary == "" && f.paramsSeq != watched.seq {
 						t.Fatalf("kept, but record %d is said to have brought it, not %d", f.paramsSeq, watched.seq)
 					}
@@ -78,14 +77,15 @@ func (f *Fleet) base(agent string) uint64 {
 	return 0
 }
 
-func verdictReason(t *rapid.T, fx *Effects) string {
+// verdictOf is the decision that ended a watch.
+func verdictOf(t *rapid.T, fx *Effects) Decision {
 	for _, d := range fx.Decisions {
 		if d.Rule == RuleParams {
-			return d.Reason
+			return d
 		}
 	}
 	t.Fatal("a watch ended without a decision")
-	return ""
+	return Decision{}
 }
 
 func drawPush(t *rapid.T, i int) *ParamSet {

@@ -2,17 +2,19 @@ package model
 
 // FleetView is a copy of the state for people: pages, status, metrics.
 type FleetView struct {
-	Now        Nanos          `json:"now"`
-	Seq        uint64         `json:"seq"`
-	Term       uint64         `json:"term"`
-	Controller string         `json:"controller"`
-	Fleet      string         `json:"fleet"`
-	Params     string         `json:"params"`
-	Channels   []FleetChannel `json:"channels"`
-	Pools      []FleetPool    `json:"pools"`
-	Days       []FleetDay     `json:"days"`
-	Agents     []FleetAgent   `json:"agents"`
-	Counters   Counters       `json:"counters"`
+	Now        Nanos  `json:"now"`
+	Seq        uint64 `json:"seq"`
+	Term       uint64 `json:"term"`
+	Controller string `json:"controller"`
+	Fleet      string `json:"fleet"`
+	Params     string `json:"params"`
+	// Guard is how the newest push is watched, nil when it is not.
+	Guard    *FleetGuard    `json:"guard,omitempty"`
+	Channels []FleetChannel `json:"channels"`
+	Pools    []FleetPool    `json:"pools"`
+	Days     []FleetDay     `json:"days"`
+	Agents   []FleetAgent   `json:"agents"`
+	Counters Counters       `json:"counters"`
 }
 
 // FleetChannel is one channel at a moment.
@@ -89,7 +91,7 @@ type FleetAgent struct {
 func (f *Fleet) View() FleetView {
 	v := FleetView{
 		Now: f.now, Seq: f.seq, Term: f.term, Controller: f.controller,
-		Fleet: f.config.Fleet, Params: f.hash, Counters: f.counters,
+		Fleet: f.config.Fleet, Params: f.hash, Guard: f.guardView(), Counters: f.counters,
 	}
 	agents := make(map[string]*FleetAgent, len(f.members))
 	v.Agents = make([]FleetAgent, 0, len(f.members))

@@ -107,4 +107,34 @@ func TestOperate(t *testing.T) {
 	if text := run("params", "history"); len(history) != 1 || !strings.Contains(text, "calm (") || !strings.Contains(text, "by ann: flapped") {
 		t.Errorf("history %v:\n%s", history, text)
 	}
+	watchedPush(t, run, calm, file(t, "tried.yaml", "name: tried\nparams: {plateau: 9s}\n"))
+}
+
+// watchedPush pushes a set under guard, looks at it from everywhere, and ends
+// the watch by an ordinary push.
+func watchedPush(t *testing.T, run func(args ...string) string, plain, tried string) {
+	t.Helper()
+	ended := make(chan result)
+	go func() {
+		ended <- weir(t, "", "params", "push", tried, "--guard", "goodput=-2%,waste=+1%", "--for", "5m", "--wait")
+	}()
+	for deadline := time.Now().Add(patience); !strings.Contains(run("status"), "watched: params tried"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("status shows no watch")
+		}
+	}
+	if text := run("params", "history"); !strings.HasPrefix(text, "watched: params tried (") || !strings.Contains(text, "too little to judge yet") {
+		t.Errorf("history:\n%s", text)
+	}
+	shown := file(t, "shown.json", run("params", "show"))
+	if text := run("params", "diff", shown); !strings.HasPrefix(text, "no difference") {
+		t.Errorf("what show prints differs from what is in force:\n%s", text)
+	}
+	run("params", "push", plain)
+	if got := <-ended; got.code != exitFailed || !strings.Contains(got.stderr, "calm (") {
+		t.Errorf("a newer push ended the watch: exit code %d, %s%s", got.code, got.stdout, got.stderr)
+	}
+	if text := run("status"); strings.Contains(text, "watched") {
+		t.Errorf("the watch goes on:\n%s", text)
+	}
 }

@@ -90,6 +90,9 @@ func (c *diffParamsCommand) base(e *env) (model.Params, error) {
 	if err := a.get(e.ctx, "/api/v1/params", &set); err != nil {
 		return p, err
 	}
+	if set.Watched != nil {
+		fmt.Fprintln(e.stderr, watching(&set.Watched.FleetGuard))
+	}
 	for _, spec := range model.ParamSpecs() {
 		if v, ok := set.Params[spec.Name]; ok {
 			if err := spec.Set(&p, v); err != nil {
@@ -141,7 +144,7 @@ type historyCommand struct {
 
 // Help is shown by --help.
 func (*historyCommand) Help() string {
-	return `Lists the parameter sets that were put in force: when, by which record, by whom and why. A set that was refused is listed with its fault. The controller keeps its decisions for a time only; weir log tail shows what the log itself holds.
+	return `Lists the parameter sets that were put in force: when, by which record, by whom and why, what a guard decided of them, and on a terminal which one is watched now. A set that was refused is listed with its fault. The controller keeps its decisions for a time only; weir log tail shows what the log itself holds.
 
 Examples:
 
@@ -173,12 +176,21 @@ func (c *historyCommand) Run(e *env) error {
 	if err := a.get(e.ctx, "/api/v1/decisions?"+query.Encode(), &found); err != nil {
 		return err
 	}
+	var now struct {
+		Guard *model.FleetGuard `json:"guard"`
+	}
+	if err := a.get(e.ctx, "/api/v1/status", &now); err != nil {
+		return err
+	}
 	sets := []pushedSet{}
 	for _, d := range found.Decisions {
 		sets = append(sets, pushedSet{d.Seq, story.Instant(d.At), d.Params, d.Reason})
 	}
 	if c.JSON {
 		return json.NewEncoder(e.stdout).Encode(sets)
+	}
+	if now.Guard != nil {
+		fmt.Fprintln(e.stdout, watching(now.Guard))
 	}
 	if len(sets) == 0 {
 		_, err := fmt.Fprintln(e.stdout, "nothing was pushed: the defaults are in force, or the decisions are not kept any more")

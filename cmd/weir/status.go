@@ -63,6 +63,7 @@ func (s *fleetStatus) print(out io.Writer) error {
 		Leads                  bool
 		Lag                    uint64 `json:"lag_events"`
 		Params                 string
+		Guard                  *model.FleetGuard
 		Faults                 []struct{ Kind, Text string } `json:"log_faults"`
 	}
 	if err := json.Unmarshal(s.Controller, &c); err != nil { //nolint:musttag // the names differ in case only
@@ -73,6 +74,9 @@ func (s *fleetStatus) print(out io.Writer) error {
 		leads = "follows " + c.Leader
 	}
 	fmt.Fprintf(out, "fleet %s, term %d, record %d, %d behind; this controller %s, version %s, parameters %s\n", c.Fleet, c.Term, c.Seq, c.Lag, leads, c.Version, c.Params)
+	if c.Guard != nil {
+		fmt.Fprintln(out, watching(c.Guard))
+	}
 	for _, f := range c.Faults {
 		fmt.Fprintf(out, "fault of the log: %s: %s\n", f.Kind, f.Text)
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -160,6 +161,13 @@ type pushed struct {
 	By     string           `json:"by"`
 	Why    string           `json:"why"`
 	Params map[string]int64 `json:"params"`
+	// Canary and Guard are as model.ParamSet has them.
+	Canary string `json:"canary"`
+	Guard  struct {
+		For     model.Nanos `json:"for_ns"`
+		Goodput model.PPM   `json:"goodput_ppm"`
+		Waste   model.PPM   `json:"waste_ppm"`
+	} `json:"guard"`
 }
 
 // pushParams puts parameters in force: those that the body names, the rest as
@@ -179,7 +187,25 @@ func (h *handler) pushParams(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	set.Name, set.By, set.Why = cut(p.Name), cut(p.By), cut(p.Why)
+	set.Canary, set.Guard = p.Canary, model.Guard(p.Guard)
+	if err := h.checkGuard(r.Context(), &set); err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
 	h.put(w, r, &set, set.By, "params "+set.Name)
+}
+
+// checkGuard says what the fold would refuse of a guard.
+func (h *handler) checkGuard(ctx context.Context, set *model.ParamSet) error {
+	v, err := h.Controller.View(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for i := range v.Channels {
+		names = append(names, v.Channels[i].Name)
+	}
+	return set.CheckGuard(names)
 }
 
 // apply returns the parameters with those of the body.

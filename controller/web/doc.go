@@ -16,10 +16,10 @@
 //	GET  /api/v1/agents           agents
 //	GET  /api/v1/decisions        ?channel= agent= rule= from= to= limit= oldest=1
 //	GET  /api/v1/at               ?time= the fleet as it was then, and what was decided before
-//	GET  /api/v1/params           the parameters in force
+//	GET  /api/v1/params           the parameters in force, and those that are watched
 //	GET  /api/v1/snapshot         the whole state in its canonical encoding, for a backup
 //	POST /api/v1/commands         {"command","channel","agent","value","mode","for","by","why"}
-//	POST /api/v1/params           {"name","by","why","params":{NAME:NUMBER}}
+//	POST /api/v1/params           {"name","by","why","params":{NAME:NUMBER},"canary","guard":{"for_ns","goodput_ppm","waste_ppm"}}
 //	POST /api/v1/config           an encoded configuration, as events.Encode writes it
 //
 // A POST answers with the sequence of its record once it is folded. Errors are

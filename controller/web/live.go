@@ -112,7 +112,7 @@ func (h *handler) now(ctx context.Context) (s status, v model.FleetView, err err
 	}
 	at.Faults = list(at.Faults)
 	return status{
-		Status: at, Fleet: v.Fleet, Now: v.Now, Params: v.Params,
+		Status: at, Fleet: v.Fleet, Now: v.Now, Params: v.Params, Guard: v.Guard,
 		Channels: len(v.Channels), Agents: len(v.Agents), Counters: countersOf(&v.Counters),
 	}, v, nil
 }

@@ -53,12 +53,14 @@ func (h *handler) metrics(w http.ResponseWriter, _ *http.Request) {
 // status is what status says.
 type status struct {
 	controller.Status
-	Fleet    string      `json:"fleet"`
-	Now      model.Nanos `json:"now_ns"`
-	Params   string      `json:"params"`
-	Channels int         `json:"channels"`
-	Agents   int         `json:"agents"`
-	Counters counters    `json:"counters"`
+	Fleet  string      `json:"fleet"`
+	Now    model.Nanos `json:"now_ns"`
+	Params string      `json:"params"`
+	// Guard is how the newest push of parameters is watched, if it is.
+	Guard    *model.FleetGuard `json:"guard,omitempty"`
+	Channels int               `json:"channels"`
+	Agents   int               `json:"agents"`
+	Counters counters          `json:"counters"`
 }
 
 // counters are the fold's, in the API's names.
@@ -199,6 +201,23 @@ type parameters struct {
 	Why    string           `json:"why"`
 	Hash   string           `json:"hash"`
 	Params map[string]int64 `json:"params"`
+	// Watched is the newest push while it is watched: a canary's set is not
+	// the one above.
+	Watched *watched `json:"watched,omitempty"`
+}
+
+// watched is a set under guard.
+type watched struct {
+	*model.FleetGuard
+	Params map[string]int64 `json:"params"`
+}
+
+func values(p *model.Params) map[string]int64 {
+	all := map[string]int64{}
+	for _, spec := range model.ParamSpecs() {
+		all[spec.Name] = spec.Get(p)
+	}
+	return all
 }
 
 func (h *handler) params(w http.ResponseWriter, r *http.Request) {
@@ -207,9 +226,14 @@ func (h *handler) params(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	p := parameters{Seq: seq, Name: set.Name, By: set.By, Why: set.Why, Hash: set.Params.Hash(), Params: map[string]int64{}}
-	for _, spec := range model.ParamSpecs() {
-		p.Params[spec.Name] = spec.Get(&set.Params)
+	v, err := h.Controller.View(r.Context())
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	p := parameters{Seq: seq, Name: set.Name, By: set.By, Why: set.Why, Hash: set.Params.Hash(), Params: values(&set.Params)}
+	if g := v.Guard; g != nil {
+		p.Watched = &watched{g, values(&g.Params)}
 	}
 	answer(w, http.StatusOK, p)
 }

@@ -335,6 +335,12 @@ func TestPushes(t *testing.T) {
 	r.want(400, "POST", "/api/v1/params", `{"params":{"window_start":7}}`, "outside")
 	r.want(400, "POST", "/api/v1/params", `{"params":{"window_stop":7}}`, `no parameter \"window_stop\"`)
 	r.want(400, "POST", "/api/v1/params", `{}`, "no parameter is named")
+	r.want(400, "POST", "/api/v1/params", `{"params":{"window_start":7000},"guard":{"for_ns":1}}`, "a guard watches for")
+	r.want(400, "POST", "/api/v1/params", `{"params":{"window_start":7000},"guard":{"for_ns":60000000000},"canary":"none"}`, "no channel")
+	r.want(200, "POST", "/api/v1/params", `{"name":"tried","params":{"window_start":8000},"guard":{"for_ns":60000000000,"goodput_ppm":-20000},"canary":"a"}`, `"seq":`)
+	r.want(200, "GET", "/api/v1/params", "", `"name":"try"`)
+	r.want(200, "GET", "/api/v1/params", "", `"window_start":8000`)
+	r.want(200, "GET", "/api/v1/status", "", `"canary":"a"`)
 
 	config := func(c *model.Config) string { return string(events.Encode(nil, c)) }
 	r.want(200, "POST", "/api/v1/config", config(&model.Config{Fleet: fleet, Channels: []model.ChannelConfig{{Name: "new"}}}), `"seq":`)

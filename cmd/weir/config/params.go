@@ -39,6 +39,7 @@ func ParseParams(name string, in io.Reader) (*Params, error) {
 		f.Text("why", &p.Why)
 		f.Get("seq") // what params show prints beside
 		f.Get("hash")
+		f.Get("watched")
 		f.Need("params")
 		if c := f.Child("params"); c != nil {
 			p.read(r, c)

@@ -499,9 +499,16 @@ async function showParams() {
   if (document.hidden || !heard) return;
   try {
     const p = await ask("api/v1/params");
-    put($("params-about"), `${p.name || "the defaults"}, hash ${p.hash}` + (p.by ? `, by ${p.by}` : "") + (p.why ? `: ${p.why}` : "") + (p.seq ? `, since record ${p.seq}` : ""));
+    put($("params-about"), `${p.name || "the defaults"}, hash ${p.hash}` + (p.by ? `, by ${p.by}` : "") + (p.why ? `: ${p.why}` : "") + (p.seq ? `, since record ${p.seq}` : "") + watched(p.watched));
     fill($("params").tBodies[0], Object.entries(p.params).map(([name, n]) => [name, n.toLocaleString()]), 1, "none");
   } catch { /* the link's state says it */ }
+}
+
+function watched(g) {
+  if (!g) return "";
+  const change = (ppm) => (ppm > 0 ? "+" : "") + (ppm / 1e4).toFixed(1) + " %";
+  const figures = g.enough ? `goodput ${change(g.goodput_ppm)} (tolerated ${change(g.goodput_min_ppm)}), waste ${change(g.waste_ppm)} (tolerated ${change(g.waste_max_ppm)})` : "too little to judge yet";
+  return `. Watched for ${seconds(g.left_ns / 1e9)} more: ${g.name} (${g.hash})` + (g.canary ? ` on ${g.canary} alone` : "") + `, ${figures}`;
 }
 
 // ---- words
