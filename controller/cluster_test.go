@@ -73,6 +73,9 @@ func (l *live) shut(t *testing.T) {
 // server after the other: what was acknowledged is folded once, and the fold
 // goes on each time.
 func TestClusterLosesServersInTurn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for elections of servers, for the most part")
+	}
 	rounds := 1
 	if os.Getenv("WEIR_LONG") == "1" {
 		rounds = 24 // two minutes and more

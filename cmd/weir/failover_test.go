@@ -208,6 +208,9 @@ func (c *callers) end(t *testing.T) {
 // attempt was counted once by all three.
 func TestLeaderKilled(t *testing.T) {
 	kills := 2
+	if testing.Short() {
+		kills = 1
+	}
 	if os.Getenv("WEIR_LONG") == "1" {
 		kills = 50
 	}

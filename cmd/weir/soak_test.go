@@ -19,6 +19,9 @@ import (
 // TestLeaderHangs stops the leader as a debugger or an overloaded machine does:
 // a standby leads meanwhile, and when the old one goes on it does not speak.
 func TestLeaderHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for elections of servers, for the most part")
+	}
 	bus, provider := natstest.Start(t, natstest.Listen), newStation(t)
 	f := newTrio(t, bus.URL(), provider.URL)
 	old := f.led(-1)

@@ -149,6 +149,9 @@ func (f *taskFleet) post(ctx context.Context, key string, prompts []string) (id 
 // answer, and a call is made again only for a kill that hit it, and counted.
 func TestTasksOutliveKills(t *testing.T) {
 	kills, patience := 5, 4*time.Minute
+	if testing.Short() {
+		kills = 1
+	}
 	if os.Getenv("WEIR_LONG") == "1" {
 		kills, patience = 50, 15*time.Minute
 	}
