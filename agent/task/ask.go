@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -96,11 +97,13 @@ func (d *Desk) parse(h http.Header, body []byte) (*asked, *dialect.Fault) {
 
 // where says what is wrong with JSON without showing any of it.
 func where(err error) string {
-	if s, ok := err.(*json.SyntaxError); ok { //nolint:errorlint // json.Unmarshal wraps nothing
-		return fmt.Sprintf("bad syntax at byte %d", s.Offset)
-	}
-	if t, ok := err.(*json.UnmarshalTypeError); ok { //nolint:errorlint // as above
-		return fmt.Sprintf("member %q cannot be a %s", t.Field, t.Value)
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("bad syntax at byte %d", syntax.Offset)
+	case errors.As(err, &kind):
+		return fmt.Sprintf("member %q cannot be a %s", kind.Field, kind.Value)
 	}
 	return "it cannot be read"
 }

@@ -23,11 +23,10 @@ const (
 	deadline = 10 * time.Minute
 	// leastWait and mostWait bound how long an item is put off at once.
 	leastWait = time.Second
-	mostWait  = 5 * time.Minute
-	// usualWait is the first wait where nothing names one.
+	mostWait  = time.Minute
+	// usualWait is the first wait where nothing names one; each is twice the
+	// one before.
 	usualWait = 2 * time.Second
-	// blockFor bounds how long others of a refused item's place are kept back.
-	blockFor = 10 * time.Second
 	// maxTries is how many calls may come to nothing after the provider may
 	// have taken them.
 	maxTries = 5
@@ -80,7 +79,8 @@ func (w *worker) request(ctx context.Context) *http.Request {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("X-Weir-Priority", model.PriorityBatch.String())
-	r.Header.Set("X-Weir-Core", "true") // it can wait, so no lesser tier need answer
+	r.Header.Set("X-Weir-Core", "true")    // it can wait, so no lesser tier need answer
+	r.Header.Set("X-Api-Key", w.job.Owner) // goes no further: it tells whose answers may be shared
 	for name, value := range w.job.Header {
 		r.Header.Set(name, value)
 	}
@@ -175,13 +175,13 @@ func (w *worker) fruitless(r refusal) verdict {
 		w.news("done", w.item.UID)
 		return verdict{over: true}
 	}
-	wait := r.wait
-	if wait < 0 {
-		wait = usualWait << min(w.st.Waits, 8)
+	wait, usual := r.wait, usualWait<<min(w.st.Waits, 8)
+	if wait < 0 || r.unasked && wait > usual { // asking here costs nothing, and an operator may let go before
+		wait = usual
 	}
 	wait = min(max(wait, leastWait), mostWait)
 	if r.unasked {
-		w.block(min(wait, blockFor))
+		w.block(wait)
 	}
 	return w.putOff(wait+rand.N(wait/5+1), r.class, r.reason, r.reached, false)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -34,9 +35,9 @@ type Options struct {
 
 // The bounds of what a desk does at once.
 const (
-	maxRunning = 64 // calls, beside one item per lane that is waited for
-	ahead      = 8  // items that wait for the gate, so that it knows of the demand
-	maxPosts   = 4  // tasks being taken in
+	maxRunning = 64          // calls, beside one item per lane that is waited for
+	ahead      = 8           // items that wait for the gate, so that it knows of the demand
+	maxPosting = 4 * MaxPost // bytes of tasks being taken in
 	maxWaiters = 1000
 )
 
@@ -47,7 +48,7 @@ type Desk struct {
 	// slots bound the items that are in hand, turns those of them that the
 	// gate has not let through yet.
 	slots, turns chan struct{}
-	posts        chan struct{}
+	posting      atomic.Int64 // bytes of the tasks being taken in
 	waiters      chan struct{}
 	ending       chan struct{} // closed when Run shall end
 
@@ -72,7 +73,7 @@ func New(o Options) *Desk {
 	d := &Desk{
 		o: o, boot: draw(),
 		slots: make(chan struct{}, maxRunning+natslog.TaskLanes), turns: make(chan struct{}, ahead+natslog.TaskLanes),
-		posts: make(chan struct{}, maxPosts), waiters: make(chan struct{}, maxWaiters), ending: make(chan struct{}),
+		waiters: make(chan struct{}, maxWaiters), ending: make(chan struct{}),
 		running: map[string]context.CancelCauseFunc{}, blocked: map[string]time.Time{},
 		silent: map[string]silence{}, watch: map[string]map[chan struct{}]bool{},
 		accepted: o.Metrics.GetOrCreateCounter("weir_task_items_accepted_total"),
@@ -105,7 +106,7 @@ func (d *Desk) put(ctx context.Context, owner string, a *asked) (*job, error) {
 	}
 	now := time.Now()
 	j := &job{
-		V: recordVersion, ID: a.id, UID: draw(), Print: print, Items: len(a.items), Lane: laneOf(owner), Route: a.items[0].Route,
+		V: recordVersion, ID: a.id, Owner: jobKey(owner, ""), UID: draw(), Print: print, Items: len(a.items), Lane: laneOf(owner), Route: a.items[0].Route,
 		Named: a.named, Single: a.single, Created: now.UnixNano(), Expires: now.Add(d.o.Age).UnixNano(), Header: a.header,
 	}
 	if err := d.putItems(ctx, key, j, a); err != nil {
@@ -150,7 +151,7 @@ func (d *Desk) putItems(ctx context.Context, key string, j *job, a *asked) error
 		all.Go(func() {
 			for n := w; n < len(a.items); n += writers {
 				it := a.items[n]
-				it.Key, it.UID = key, j.UID
+				it.Key, it.UID, it.Tenant = key, j.UID, a.header["X-Weir-Tenant"]
 				seq, err := d.o.Keep.Swap(ctx, todoKey(j.Lane, j.UID, n), it.encode(), 0)
 				mu.Lock()
 				if n == 0 {

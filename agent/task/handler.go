@@ -57,13 +57,13 @@ func (d *Desk) readPost(w http.ResponseWriter, r *http.Request) (*asked, *dialec
 	if len(r.Header.Get(headerIdempotency)) > maxHeader {
 		return nil, mistake(http.StatusBadRequest, "invalid_idempotency_key", fmt.Sprintf("an Idempotency-Key has at most %d bytes", maxHeader))
 	}
-	select {
-	case d.posts <- struct{}{}:
-		defer func() { <-d.posts }()
-	case <-time.After(busWithin):
+	size := r.ContentLength
+	if size < 0 || size > MaxPost {
+		size = MaxPost
+	}
+	defer d.posting.Add(-size)
+	if d.posting.Add(size) > maxPosting {
 		return nil, &dialect.Fault{Class: model.ClassOverloaded, Code: "too_many_tasks", Message: "too many tasks are being taken in at the same time", Wait: time.Second}
-	case <-r.Context().Done():
-		return nil, mistake(http.StatusBadRequest, "invalid_body", "the request body broke off")
 	}
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(readWithin)) // not every writer has deadlines

@@ -41,6 +41,7 @@ const recordVersion = 1
 type job struct {
 	V       int               `json:"v"`
 	ID      string            `json:"id"`
+	Owner   string            `json:"owner"` // a hash
 	UID     string            `json:"uid"`
 	Print   string            `json:"print"` // what was asked, to the byte
 	Items   int               `json:"items"`
@@ -65,8 +66,10 @@ type item struct {
 	N     int    `json:"n"`
 	Round int    `json:"round"` // 0, and one more for each repeat
 	Path  string `json:"path"`
-	Route string `json:"route"`
-	body  []byte
+	// Route and Tenant are refused and let through together.
+	Route  string `json:"route"`
+	Tenant string `json:"tenant,omitempty"`
+	body   []byte
 }
 
 // State is what an item or a task has come to.

@@ -257,6 +257,12 @@ func TestOneRequest(t *testing.T) {
 	if n := h.called("hello"); n != 1 {
 		t.Errorf("%d calls", n)
 	}
+	for _, s := range []*sidecar{a, b} {
+		var text bytes.Buffer
+		if s.set.WritePrometheus(&text); strings.Contains(text.String(), "hello") || strings.Contains(text.String(), got.task.ID) {
+			t.Errorf("the metrics tell of it: %s", &text)
+		}
+	}
 }
 
 // TestJob leaves a job of several items, some of which fail, and repeats those.

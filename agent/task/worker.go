@@ -60,11 +60,11 @@ func (w *worker) settle(v verdict) {
 
 // run looks what the item has come to so far and, where a call is due, makes it.
 func (w *worker) run(ctx context.Context) verdict {
-	if v, due := w.look(ctx); !due {
-		return v
-	}
 	if wait := w.blockedFor(); wait > 0 {
 		return verdict{after: wait}
+	}
+	if v, due := w.look(ctx); !due {
+		return v
 	}
 	return w.call(ctx)
 }
@@ -298,7 +298,7 @@ func (d *Desk) answer(question string) string {
 }
 
 // place is the tenant and route whose calls are refused together.
-func (w *worker) place() string { return w.job.Header["X-Weir-Tenant"] + " " + w.item.Route }
+func (w *worker) place() string { return w.item.Tenant + " " + w.item.Route }
 
 // blockedFor returns how long nothing of the item's place need be tried.
 func (w *worker) blockedFor() time.Duration {

@@ -43,6 +43,8 @@ func newTaskFleet(t *testing.T) *taskFleet {
 	t.Cleanup(f.up.Close)
 	t.Setenv("WEIR_TOKEN", "operator-token")
 	t.Setenv("WEIR_TEST_KEY", "provider-key")
+	http := freeAddress(t)
+	t.Setenv("WEIR_URL", "http://"+http)
 	text := fmt.Sprintf(`
 fleet: test
 nats: {listen: %q}
@@ -52,7 +54,7 @@ channels:
   - {name: main, provider: openai, base_url: "%s/v1", model: m, api_key_env: WEIR_TEST_KEY, limits: {concurrency: 1}}
 routes:
   - {name: default, tiers: [[main]]}
-`, freeAddress(t), freeAddress(t), f.up.URL)
+`, freeAddress(t), http, f.up.URL)
 	if err := os.WriteFile(filepath.Join(f.dir, "weir.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +144,42 @@ func (f *taskFleet) post(ctx context.Context, key string, prompts []string) (id 
 		return "", fmt.Errorf("posted: %s: %w", text, err)
 	}
 	return task.ID, nil
+}
+
+// TestTasksWaitForAHeldChannel leaves a task while its channel is paused for
+// long: it waits, and is done when the channel takes calls again.
+func TestTasksWaitForAHeldChannel(t *testing.T) {
+	f := newTaskFleet(t)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Minute, errors.New("out of patience"))
+	defer cancel()
+	if got := weir(t, "", "channel", "pause", "main", "--for", "30m", "--why", "test"); got.code != exitOK {
+		t.Fatal(got.stderr)
+	}
+	for _, a := range f.agents {
+		a.process.until("hear of the pause", func() bool {
+			text, err := f.ask(ctx, http.StatusOK, "GET", "/weir/queue", "", "")
+			return err == nil && strings.Contains(text, `"wait_s":1`)
+		})
+	}
+	id, err := f.post(ctx, "held", []string{"held"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for state := ""; state != "waiting"; {
+		text, err := f.ask(ctx, http.StatusOK, "GET", "/weir/tasks/"+id, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var task struct{ State string }
+		if err := json.Unmarshal([]byte(text), &task); err != nil || task.State == "failed" || task.State == "completed" {
+			t.Fatalf("%s %v", text, err)
+		}
+		state = task.State
+	}
+	if got := weir(t, "", "channel", "resume", "main", "--why", "test"); got.code != exitOK {
+		t.Fatal(got.stderr)
+	}
+	f.finished(ctx, id, []string{"held"})
 }
 
 // TestTasksOutliveKills kills agents and the controller with its NATS, as kill
