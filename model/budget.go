@@ -20,6 +20,10 @@ type pool struct {
 	suspect  suspect
 	// told is which limits agents were told that there are.
 	told struct{ requests, tokens bool }
+	// mix is what calls are made of, limits what configuration says; the latter
+	// is no state.
+	mix    mix
+	limits *Limits
 	// turn numbers the grants: who was served least recently goes first.
 	turn uint64
 	// typical is the mean reservation of a request, for agents that have

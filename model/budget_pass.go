@@ -125,6 +125,7 @@ func (p *pool) pass(par *Params, now Nanos, rev uint64, changed func(agent strin
 
 // refresh sets both buckets to what is known now.
 func (p *pool) refresh(par *Params) {
+	p.mixed()
 	p.requests.refresh(par, 2)
 	p.tokens.refresh(par, 2*max(int64(p.typical), 1))
 }

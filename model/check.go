@@ -107,6 +107,9 @@ func (f *Fleet) checkPool(p *pool) error {
 			return errors.New("bucket")
 		}
 	}
+	if p.mix.Input < 0 || p.mix.Output < 0 {
+		return errors.New("mix")
+	}
 	if h := &p.hold; h.series < 0 || h.until < 0 || h.tried < 0 {
 		return errors.New("hold")
 	}

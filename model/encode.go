@@ -362,6 +362,11 @@ func (c *coder) pool(p *pool) {
 	num(c, &p.turn)
 	num(c, &p.typical)
 	c.flag(&p.wants)
+	if c.reading && c.at == len(c.b) {
+		return // written before there was a mix
+	}
+	num(c, &p.mix.Input)
+	num(c, &p.mix.Output)
 }
 
 func (c *coder) member(m *member) {
@@ -586,6 +591,9 @@ func FleetFromParts(parts iter.Seq2[string, []byte]) (*Fleet, error) {
 		if p.wants {
 			f.wantPool(p)
 		}
+	}
+	for _, p := range f.pools {
+		p.limits = f.config.limitsOf(p.name)
 	}
 	f.attachDays()
 	f.hash = f.params.Params.Hash()

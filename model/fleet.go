@@ -204,23 +204,24 @@ func (f *Fleet) configure(c *Config) {
 // found.
 func (f *Fleet) setPools() {
 	var pools []*pool
-	add := func(name string, l Limits) {
+	add := func(name string, l *Limits) {
 		p := f.pool(name)
 		if p == nil {
 			p = &pool{name: name, at: f.now}
 		}
 		p.advance(f.now)
-		p.requests.Told, p.tokens.Told = min(l.RequestsPerMinute, maxRate), min(int64(l.TokensPerMinute), maxRate)
+		p.limits = l
+		p.requests.Told, p.tokens.Told = p.mix.told(l)
 		p.refresh(f.parPool(p))
 		if p.limited() || p.requests.Since > 0 || p.tokens.Since > 0 {
 			pools = append(pools, p)
 		}
 	}
 	for i := range f.config.Channels {
-		add(PoolOfChannel(f.config.Channels[i].Name), f.config.Channels[i].Limits)
+		add(PoolOfChannel(f.config.Channels[i].Name), &f.config.Channels[i].Limits)
 	}
 	for i := range f.config.Groups {
-		add(PoolOfGroup(f.config.Groups[i].Name), f.config.Groups[i].Limits)
+		add(PoolOfGroup(f.config.Groups[i].Name), &f.config.Groups[i].Limits)
 	}
 	slices.SortFunc(pools, func(a, b *pool) int { return compare(a.name, b.name) })
 	for _, old := range f.pools {

@@ -56,6 +56,8 @@ func (g *Gate) setChannel(now Nanos, cfg *ChannelConfig) {
 func (g *Gate) limitPool(now Nanos, name string, l Limits) *gatePool {
 	p := g.pool(now, name)
 	p.seen = true
+	requests, tokens := (&mix{}).told(&l)
+	l = Limits{RequestsPerMinute: requests, TokensPerMinute: Tokens(tokens)}
 	if p.limits != l {
 		if p.limits = l; !g.met {
 			p.fill(now)

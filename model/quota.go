@@ -119,7 +119,7 @@ func (f *Fleet) watch(name string) *pool {
 	if p := f.pool(name); p != nil {
 		return p
 	}
-	p := &pool{name: name, at: f.now}
+	p := &pool{name: name, at: f.now, limits: f.config.limitsOf(name)}
 	i, _ := slices.BinarySearchFunc(f.pools, name, func(p *pool, n string) int { return compare(p.name, n) })
 	f.pools = slices.Insert(f.pools, i, p)
 	f.poolRound++
@@ -222,6 +222,10 @@ func (f *Fleet) settled(c *channel, a *Attempt, sent Nanos) {
 		case a.Class == ClassOK && p.hold.succeeded(sent):
 			p.next = 0
 			f.wantPool(p)
+		}
+		if a.Class == ClassOK && a.In+a.Out > 0 {
+			p.mix.add(a.In, a.Out)
+			f.dirty.pool(p)
 		}
 	})
 }

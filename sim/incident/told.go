@@ -24,7 +24,13 @@ func (i *Incident) Told(fleet string) *model.Config {
 		c.Channels = append(c.Channels, i.toldChannel(&i.Channels[k]))
 	}
 	for k := range i.Groups {
-		c.Groups = append(c.Groups, model.GroupConfig{Name: i.Groups[k].Name, Limits: i.Groups[k].Limits.told()})
+		g := model.GroupConfig{Name: i.Groups[k].Name, Limits: i.Groups[k].Limits.told()}
+		for n := range i.Channels {
+			if ch := &i.Channels[n]; slices.Contains(ch.Groups, g.Name) {
+				g.Limits.DayReset = i.dayReset(ch.Provider)
+			}
+		}
+		c.Groups = append(c.Groups, g)
 	}
 	// An incident that lists no groups still names them: nothing is told of
 	// such a group's limits.
@@ -48,6 +54,7 @@ func (i *Incident) toldChannel(ch *Channel) model.ChannelConfig {
 		Name: ch.Name, Model: ch.Name, Groups: slices.Clone(ch.Groups), Limits: ch.Limits.told(),
 		ChargeMax: ch.Charge == ChargeMaxTokens, Alone: uint32(ch.Alone),
 	}
+	c.Limits.DayReset = i.dayReset(ch.Provider)
 	if p := i.ProviderByName(ch.Provider); p != nil {
 		c.Provider = string(p.Law.Refusal.Shape)
 	}
@@ -60,6 +67,17 @@ func (i *Incident) toldChannel(ch *Channel) model.ChannelConfig {
 		c.OnLoss = model.OnLossSafe
 	}
 	return c
+}
+
+// dayReset is when a provider's day ends by the simulator's log, which begins a
+// second after midnight; a second late rather than early.
+func (i *Incident) dayReset(provider string) model.Nanos {
+	const day = 24 * model.Hour
+	p := i.ProviderByName(provider)
+	if p == nil {
+		return 0
+	}
+	return (day - model.Nanos(p.Law.DayElapsed) + 2*model.Second) % day
 }
 
 func (r *Route) told() model.RouteConfig {
