@@ -51,6 +51,8 @@ type poolGrant struct {
 	waitingRequests, waitingTokens int64
 	// next is the tokens of the request that would start next, 0 when unknown.
 	next int64
+	// passed is the tokens granted to others before its turn.
+	passed int64
 	// rev is the newest grant's revision; pending is set while a smaller
 	// grant is not acknowledged; heldRequests and heldTokens are then the
 	// larger grant it replaced, still debited.

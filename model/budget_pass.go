@@ -33,6 +33,12 @@ func (p *pool) short(g *poolGrant) (requests, tokens int64) {
 	return requests, tokens
 }
 
+// isShort reports whether g lacks anything to start its next request.
+func (p *pool) isShort(g *poolGrant) bool {
+	r, t := p.short(g)
+	return r > 0 || t > 0
+}
+
 // more returns what g is granted next: what it lacks to start a request, else
 // what one more needs.
 func (p *pool) more(g *poolGrant) (requests, tokens int64) {
@@ -136,7 +142,7 @@ func (p *pool) bind(fed bool) {
 	if fed {
 		return
 	}
-	if g := p.first(); g != nil {
+	if _, g := p.leads(); g != nil {
 		r, t := p.more(g)
 		p.requests.Binding = p.requests.limited() && p.requests.Level < r
 		p.tokens.Binding = p.tokens.limited() && p.tokens.Level < t
@@ -146,7 +152,7 @@ func (p *pool) bind(fed bool) {
 // try grants one request for the fleet, whatever the level: it shows whether
 // the provider lets calls through again.
 func (p *pool) try(now Nanos, rev uint64, changed func(string)) {
-	if g := p.first(); p.hold.tried == 0 && g != nil {
+	if _, g := p.leads(); p.hold.tried == 0 && g != nil {
 		r, t := p.more(g)
 		p.add(g, r, t, rev)
 		p.hold.tried, p.hold.mark = now, p.used()
@@ -195,19 +201,31 @@ func (p *pool) feed(rev uint64, changed func(string)) bool {
 			changed(g.agent)
 		}
 	}
-	for _, short := range []bool{true, false} {
-		for _, i := range order {
-			g := &p.grants[i]
-			if r, t := p.short(g); (r > 0 || t > 0) != short || !short && (!p.lacks(g) || p.holds(g) > each) {
-				continue
-			}
-			r, t := p.more(g)
-			if !p.fits(r, t, 0, 0) {
-				return false
-			}
-			p.add(g, r, t, rev)
-			changed(g.agent)
+	for {
+		first, g := p.leads()
+		if g == nil || !p.isShort(g) {
+			break
 		}
+		r, t := p.short(g)
+		if !p.fits(r, t, 0, 0) {
+			return false
+		}
+		first.passed += t
+		g.passed = 0
+		p.add(g, r, t, rev)
+		changed(g.agent)
+	}
+	for _, i := range order {
+		g := &p.grants[i]
+		if !p.lacks(g) || p.holds(g) > each {
+			continue
+		}
+		r, t := p.chunk(g)
+		if !p.fits(r, t, 0, 0) {
+			return false
+		}
+		p.add(g, r, t, rev)
+		changed(g.agent)
 	}
 	return !slices.ContainsFunc(order, func(i int) bool { return p.lacks(&p.grants[i]) })
 }
@@ -256,23 +274,37 @@ func (p *pool) order() []int {
 	return order
 }
 
-// first returns the grant that is served next: it lacks what a request needs, or
-// else what more of them need, and was served least recently; nil for none.
-func (p *pool) first() *poolGrant {
-	var first *poolGrant
-	var urgent bool
+// leads returns the grant that was served least recently of those that lack what
+// a request needs, or else of those that lack more, and the one that is served
+// next: where tokens are scarce and not enough for the first, whoever needs the
+// fewest passes it by as many as it needs itself, as requests pass each other in
+// an agent. Both are nil when nobody lacks.
+func (p *pool) leads() (first, next *poolGrant) {
+	var short bool
 	for i := range p.grants {
 		g := &p.grants[i]
 		if !p.lacks(g) {
 			continue
 		}
-		r, t := p.short(g)
-		short := r > 0 || t > 0
-		if first == nil || short && !urgent || short == urgent && g.turn < first.turn {
-			first, urgent = g, short
+		if s := p.isShort(g); first == nil || s && !short || s == short && g.turn < first.turn {
+			first, short = g, s
 		}
 	}
-	return first
+	if !short || !p.scarce() {
+		return first, first
+	}
+	r, need := p.short(first)
+	if p.fits(r, need, 0, 0) {
+		return first, first
+	}
+	next, least := first, need
+	for i := range p.grants {
+		g := &p.grants[i]
+		if _, t := p.short(g); t < least && first.passed+t <= need && p.isShort(g) {
+			next, least = g, t
+		}
+	}
+	return first, next
 }
 
 // takeBack asks agents for what they hold beyond what goes round: the idle for
@@ -405,7 +437,7 @@ func (p *pool) share(par *Params) {
 // longest, or the hold ends, or its single call counts as taken; 0 when nobody
 // waits.
 func (p *pool) wake() Nanos {
-	g := p.first()
+	_, g := p.leads()
 	switch {
 	case g == nil:
 		return 0

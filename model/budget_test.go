@@ -213,3 +213,42 @@ func TestPoolIssuesNoMoreThanItsRate(t *testing.T) {
 		}
 	})
 }
+
+// TestFeedNobodyStarves holds that whoever waits for tokens is passed by no more
+// of them than it needs, however little others need: so every agent starts a
+// request in the time that two of the largest of every agent take.
+func TestFeedNobodyStarves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		par := DefaultParams()
+		p := &pool{at: origin}
+		p.tokens.Told = 60_000 // a thousand a second
+		n := rapid.IntRange(1, 6).Draw(t, "agents")
+		var most int64
+		needs := make([]int64, n)
+		served := make([]Nanos, n)
+		for i := range n {
+			needs[i] = rapid.Int64Range(1, 2000).Draw(t, "tokens")
+			most = max(most, needs[i])
+			served[i] = origin
+		}
+		longest := Nanos(2*int64(n+1)*most/1000+1) * Second
+		for now := origin; now < origin+2*longest; now += 100 * Millisecond {
+			for i := range n {
+				agent := fmt.Sprint(i)
+				g := p.grant(agent)
+				used := g.usedTokens
+				if g.tokens-used >= needs[i] {
+					used += needs[i]
+					served[i] = now
+				}
+				p.report(agent, &PoolReport{
+					UsedRequests: g.usedRequests, UsedTokens: Tokens(used), WaitingRequests: 5, WaitingTokens: Tokens(5 * needs[i]), Next: Tokens(needs[i]),
+				}, now, 1, false)
+				if now-served[i] > longest {
+					t.Fatalf("agent %d of %v waits %s, at most %s", i, needs, now-served[i], longest)
+				}
+			}
+			p.pass(&par, now, 1, func(string) {})
+		}
+	})
+}

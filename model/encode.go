@@ -349,7 +349,7 @@ func (c *coder) pool(p *pool) {
 		c.str(&g.agent)
 		for _, n := range []*int64{
 			&g.requests, &g.tokens, &g.usedRequests, &g.usedTokens,
-			&g.waitingRequests, &g.waitingTokens, &g.next, &g.heldRequests, &g.heldTokens,
+			&g.waitingRequests, &g.waitingTokens, &g.next, &g.passed, &g.heldRequests, &g.heldTokens,
 			&g.safeRequests, &g.safeTokens,
 		} {
 			num(c, n)

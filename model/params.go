@@ -171,7 +171,7 @@ func ParamSpecs() []ParamSpec {
 		{"rotate_every", ns, s / 10, 60 * s, 2 * s, ScaleLog, "turn of a slot when there are fewer slots than agents", func(p *Params) *int64 { return (*int64)(&p.RotateEvery) }},
 		{"pass_every", ns, 0, s, 20 * ms, ScaleLinear, "one lease pass a tick; a cut, a freed slot and new demand do not wait", func(p *Params) *int64 { return (*int64)(&p.PassEvery) }},
 		{"forget_after", ns, 60 * s, 86_400 * s, 600 * s, ScaleLog, "ten minutes of silence: longer than any call", func(p *Params) *int64 { return (*int64)(&p.ForgetAfter) }},
-		{"budget_margin", ppm, 100_000, 1_000_000, 990_000, ScaleLinear, "share of a limit handed out: in a window of a minute the depth comes on top", func(p *Params) *int64 { return (*int64)(&p.BudgetMargin) }},
+		{"budget_margin", ppm, 100_000, 1_000_000, 1_000_000, ScaleLinear, "share of a limit handed out: less of it makes room for who draws on the account beside the fleet", func(p *Params) *int64 { return (*int64)(&p.BudgetMargin) }},
 		{"budget_depth", ns, s / 10, 60 * s, 2 * s, ScaleLog, "saved up for calls that come together; what is let go at once must fit the rest of a provider's window", func(p *Params) *int64 { return (*int64)(&p.BudgetDepth) }},
 		{"learn_climb", ppm, 10, 100_000, 3_000, ScaleLog, "a bucket of 5 s is overdrawn after a minute, by then at 1.2 times the limit; a third of it leaves 2 % more of a hidden limit unused and refuses half as much", func(p *Params) *int64 { return (*int64)(&p.LearnClimb) }},
 		{"learn_leap", ns, 10 * s, 3_600 * s, 240 * s, ScaleLog, "a limit that was raised 2.5 times is found in five minutes", func(p *Params) *int64 { return (*int64)(&p.LearnLeap) }},
