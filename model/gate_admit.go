@@ -135,11 +135,13 @@ func (g *Gate) room(now Nanos, c *gateChannel, r *gateRequest) gateBlock {
 	if r.avoid == c && now < r.avoidUntil {
 		return gateBlock{causeAvoid, c, r.avoidUntil, true}
 	}
-	if b := g.slot(now, c); b.cause != causeNone {
-		return b
-	}
+	// First: waiting for anything else makes it only later, and whoever waits in
+	// vain holds up those behind.
 	if c.pace.late(now, r) {
 		return gateBlock{causeLate, c, gateNever, true}
+	}
+	if b := g.slot(now, c); b.cause != causeNone {
+		return b
 	}
 	for _, p := range c.pools {
 		if p.saves(r) {
@@ -260,8 +262,7 @@ func (g *Gate) place(now Nanos, r *gateRequest) (bool, gateBlock) {
 		}
 		block = block.sooner(b)
 		sure = sure && b.sure
-		if n == level && b.sure && b.until > min(r.opens(uint8(level)), r.deadline) &&
-			r.opens(uint8(level)) != gateNever {
+		if n == level && g.skips(now, r, t, level, b) {
 			level++
 		}
 	}
@@ -274,6 +275,43 @@ func (g *Gate) place(now Nanos, r *gateRequest) (bool, gateBlock) {
 		return true, block
 	}
 	return false, block
+}
+
+// skips reports whether r passes over its tier number level, where b is in the
+// way: that does not end before the next tier opens, or r's deadline. A
+// breaker that opens lets one call through, so its wait says little: what has
+// been shut for some time is expected to be for as long again.
+func (g *Gate) skips(now Nanos, r *gateRequest, t *gateTier, level int, b gateBlock) bool {
+	ends := r.opens(uint8(level))
+	if ends == gateNever {
+		return false
+	}
+	ends = min(ends, r.deadline)
+	if b.sure && b.until > ends {
+		return true
+	}
+	since := g.shutSince(t)
+	if since == 0 {
+		return false
+	}
+	if now-since > ends-now {
+		return true
+	}
+	g.stir = min(g.stir, since+(ends-since)/2+1)
+	return false
+}
+
+// shutSince returns since when no channel of a tier has its breaker closed, 0
+// if one has.
+func (g *Gate) shutSince(t *gateTier) (since Nanos) {
+	for i := range t.choices {
+		s := &t.choices[i].channel.told
+		if s.shut == 0 || g.lost {
+			return 0
+		}
+		since = max(since, s.shut)
+	}
+	return since
 }
 
 // observe admits r although something is in the way, if a channel of its

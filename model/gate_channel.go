@@ -167,13 +167,15 @@ type gateTold struct {
 	seq      uint64
 	revision uint64
 	breaker  BreakerState
-	wait     Nanos // until when nothing may start
-	spent    bool  // because a day's budget is used up
-	weight   PPM
-	mode     Mode
-	epoch    uint64
-	reason   string
-	cuts     []Cut
+	// shut is since when the breaker has not been closed, 0 while it is.
+	shut   Nanos
+	wait   Nanos // until when nothing may start
+	spent  bool  // because a day's budget is used up
+	weight PPM
+	mode   Mode
+	epoch  uint64
+	reason string
+	cuts   []Cut
 }
 
 // gateGrant is the agent's part of a channel's window.

@@ -234,8 +234,15 @@ func (g *Gate) limit(now Nanos, c *gateChannel, set *LimitSet, l *ChannelLimit) 
 	if l.Epoch > t.epoch && c.local.capMark > 0 {
 		g.uncap(c) // the cut is made
 	}
+	shut := t.shut
+	switch {
+	case l.Breaker == BreakerClosed:
+		shut = 0
+	case shut == 0:
+		shut = now
+	}
 	*t = gateTold{
-		known: true, term: set.Term, seq: set.Seq, revision: l.Revision,
+		known: true, shut: shut, term: set.Term, seq: set.Seq, revision: l.Revision,
 		breaker: l.Breaker, wait: until, spent: l.Spent, weight: min(max(l.Weight, 0), One), mode: l.Mode,
 		epoch: max(t.epoch, l.Epoch), reason: l.Reason, cuts: t.cuts[:0],
 	}

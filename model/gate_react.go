@@ -156,7 +156,7 @@ func (g *Gate) worked(c *gateChannel) {
 	}
 	if c.told.breaker == BreakerOpen || c.told.breaker == BreakerHalfOpen {
 		// It works again, and nobody is there to say so: from one slot up.
-		c.told.breaker = BreakerClosed
+		c.told.breaker, c.told.shut = BreakerClosed, 0
 		l.alone, l.good = 1, 0
 	}
 	if l.alone < 0 {

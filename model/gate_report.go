@@ -311,6 +311,10 @@ func (g *Gate) spreadLane(now Nanos, lane *queueLane) {
 		default:
 			counted = true
 			t.spread(lane)
+			patience, since := k.route.patience(k.core), g.shutSince(t)
+			if n == level && patience >= 0 && since > 0 && now-since > patience {
+				level++ // it is shut, if not for sure
+			}
 		}
 	}
 	if !counted && first >= 0 {

@@ -10,7 +10,8 @@ import "math/bits"
 // closed for longer than that wait (breaker, quota, credential, hold), or
 // beyond the request's deadline, is passed over at once: waiting for it could
 // change nothing. So "never" also holds when a quota is used up, and a breaker
-// open for five seconds does not send work away that may wait for thirty.
+// open for five seconds does not send work away that may wait for thirty. What
+// a breaker has kept shut for some time is expected to be shut for as long again.
 type gateRoute struct {
 	name  string
 	tiers []gateTier
