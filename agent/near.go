@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"weir/model"
@@ -129,7 +129,7 @@ func (x *exchange) embed(text string) ([]float32, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask for embedding: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://weir/v1/embeddings", strings.NewReader(string(body)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://weir/v1/embeddings", bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("ask for embedding: %w", err)
 	}

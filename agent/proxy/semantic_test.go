@@ -20,7 +20,9 @@ func meanings(n int, w http.ResponseWriter, r *http.Request) {
 		say(w, 200, strings.Replace(goodAnswer, `"hi"`, fmt.Sprintf(`"answer %d"`, n), 1))
 		return
 	}
-	var asked struct{ Input string }
+	var asked struct {
+		Input string `json:"input"`
+	}
 	body, _ := io.ReadAll(r.Body)
 	if json.Unmarshal(body, &asked) != nil || asked.Input == "" {
 		say(w, 400, `{"error":{"message":"no input"}}`)

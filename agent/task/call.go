@@ -37,8 +37,8 @@ const (
 // call makes the call and stores what came of it.
 func (w *worker) call(ctx context.Context) verdict {
 	var claimed error
-	sending := agent.BeforeSend(ctx, func(ctx context.Context) error {
-		claimed = w.claim(ctx)
+	sending := agent.BeforeSend(ctx, func(context.Context) error {
+		claimed = w.claim()
 		return claimed
 	})
 	resp, err := w.o.Calls.RoundTrip(w.request(sending))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"weir/events"
@@ -56,8 +57,8 @@ type answer struct {
 // as queued or, when their request is gone too, as expired.
 func (d *Desk) states(ctx context.Context, j *job) ([]status, error) {
 	all := make([]status, j.Items)
-	for first := 0; first < j.Items; first += group {
-		records, err := d.o.Keep.List(ctx, fmt.Sprintf("state.%s.%d", j.UID, first/group))
+	for from := 0; from < j.Items; from += group {
+		records, err := d.o.Keep.List(ctx, fmt.Sprintf("state.%s.%d", j.UID, from/group))
 		if err != nil {
 			return nil, err
 		}
@@ -68,11 +69,11 @@ func (d *Desk) states(ctx context.Context, j *job) ([]status, error) {
 				}
 			}
 		}
-		part := all[first:min(first+group, j.Items)]
+		part := all[from:min(from+group, j.Items)]
 		if !slices.ContainsFunc(part, func(s status) bool { return s.State == "" }) {
 			continue
 		}
-		queued, err := d.o.Keep.Names(ctx, fmt.Sprintf("todo.%d.%s.%d", j.Lane, j.UID, first/group))
+		queued, err := d.o.Keep.Names(ctx, fmt.Sprintf("todo.%d.%s.%d", j.Lane, j.UID, from/group))
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +84,7 @@ func (d *Desk) states(ctx context.Context, j *job) ([]status, error) {
 			}
 		}
 		for i := range part {
-			if part[i].State == "" && waits[first+i] {
+			if part[i].State == "" && waits[from+i] {
 				part[i].State = Queued
 			}
 		}
@@ -186,7 +187,7 @@ func (d *Desk) names(ctx context.Context, j *job) (func(n int) string, error) {
 		if n < len(list) {
 			return list[n]
 		}
-		return fmt.Sprint(n)
+		return strconv.Itoa(n)
 	}, nil
 }
 

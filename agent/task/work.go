@@ -158,7 +158,7 @@ func (d *Desk) work(calls context.Context, got *natslog.Delivery) {
 	}
 	it, err := decodeItem(got.Data)
 	if err != nil {
-		d.o.Log.Error("a task's item is dropped", slog.Any("error", err))
+		d.o.Log.Error("an item of a task cannot be read and is dropped")
 		_ = d.o.Keep.Drop(calls, got.Key, got.Seq) // its age ends it too
 		_ = got.Done()
 		return

@@ -160,7 +160,7 @@ func (w *worker) write(next status) error {
 }
 
 // claim takes the item for this agent: from now on a call may have been made.
-func (w *worker) claim(context.Context) error {
+func (w *worker) claim() error {
 	w.turn()
 	next := w.next(Running)
 	again := next.Broken

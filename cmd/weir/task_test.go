@@ -54,6 +54,7 @@ channels:
   - {name: main, provider: openai, base_url: "%s/v1", model: m, api_key_env: WEIR_TEST_KEY, limits: {concurrency: 1}}
 routes:
   - {name: default, tiers: [[main]]}
+tenants: [{name: small, tokens_per_day: {hard: 5}}]
 `, freeAddress(t), http, f.up.URL)
 	if err := os.WriteFile(filepath.Join(f.dir, "weir.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -100,7 +101,7 @@ func (f *taskFleet) provide(w http.ResponseWriter, r *http.Request) {
 }
 
 // ask asks any agent, again and again until one answers with that status.
-func (f *taskFleet) ask(ctx context.Context, want int, method, path, body, key string) (string, error) {
+func (f *taskFleet) ask(ctx context.Context, want int, method, path, body, key string, header ...string) (string, error) {
 	var last string
 	for try := 0; ; try++ {
 		r, err := http.NewRequestWithContext(ctx, method, "http://"+f.agents[try%2].listen+path, strings.NewReader(body))
@@ -108,7 +109,12 @@ func (f *taskFleet) ask(ctx context.Context, want int, method, path, body, key s
 			return "", err
 		}
 		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Idempotency-Key", key)
+		if key != "" {
+			r.Header.Set("Idempotency-Key", key)
+		}
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
 		if resp, err := http.DefaultClient.Do(r); err != nil {
 			last = err.Error()
 		} else {
@@ -170,7 +176,9 @@ func TestTasksWaitForAHeldChannel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var task struct{ State string }
+		var task struct {
+			State string `json:"state"`
+		}
 		if err := json.Unmarshal([]byte(text), &task); err != nil || task.State == "failed" || task.State == "completed" {
 			t.Fatalf("%s %v", text, err)
 		}
@@ -180,6 +188,41 @@ func TestTasksWaitForAHeldChannel(t *testing.T) {
 		t.Fatal(got.stderr)
 	}
 	f.finished(ctx, id, []string{"held"})
+}
+
+// TestTasksWaitForADay leaves tasks for a tenant whose day is spent by the
+// first of them: the next one waits for another day.
+func TestTasksWaitForADay(t *testing.T) {
+	f := newTaskFleet(t)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Minute, errors.New("out of patience"))
+	defer cancel()
+	states := map[string]bool{}
+	for n := 0; !states["waiting"]; n++ {
+		body := fmt.Sprintf(`{"id":"t%d","path":"/v1/chat/completions","request":{"model":"default","messages":[{"role":"user","content":"n%d"}]}}`, n, n)
+		if _, err := f.ask(ctx, http.StatusAccepted, "POST", "/weir/tasks", body, "", "X-Weir-Tenant", "small"); err != nil {
+			t.Fatal(err)
+		}
+		for state := "queued"; state == "queued" || state == "running"; {
+			text, err := f.ask(ctx, http.StatusOK, "GET", fmt.Sprintf("/weir/tasks/t%d?wait=200ms", n), "", "", "X-Weir-Tenant", "small")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var task struct {
+				State string `json:"state"`
+				Class string `json:"class"`
+			}
+			if err := json.Unmarshal([]byte(text), &task); err != nil {
+				t.Fatal(err)
+			}
+			state = task.State
+			if states[state] = true; state == "failed" || state == "waiting" && task.Class != "quota_exhausted" {
+				t.Fatal(text)
+			}
+		}
+	}
+	if !states["completed"] {
+		t.Errorf("states %v", states)
+	}
 }
 
 // TestTasksOutliveKills kills agents and the controller with its NATS, as kill

@@ -16,8 +16,6 @@ type Delivery struct {
 	Record
 	// Again is set when it was delivered before.
 	Again bool
-	// Behind is how many records of the lane nobody was given yet.
-	Behind uint64
 
 	msg jetstream.Msg
 }
@@ -45,7 +43,7 @@ func (t *Tasks) Next(ctx context.Context, lane int, wait time.Duration) (*Delive
 		}
 		return &Delivery{
 			Record: Record{Key: m.Subject()[len(taskSubject(t.fleet, "")):], Data: m.Data(), Seq: meta.Sequence.Stream, Time: meta.Timestamp},
-			Again:  meta.NumDelivered > 1, Behind: meta.NumPending, msg: m,
+			Again:  meta.NumDelivered > 1, msg: m,
 		}, nil
 	}
 	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrTimeout) {
