@@ -36,10 +36,12 @@ type Gate struct {
 	byPool    map[string]*gatePool
 	byRoute   map[string]*gateRoute
 	quotas    map[string]*gateQuota
-	lately    *gateRoute     // found last, nil for none
-	channels  []*gateChannel // sorted by name
-	pools     []*gatePool    // sorted by name
-	routes    []*gateRoute   // sorted by name
+	tenants   map[string]*gateTenant // "" for all that are not configured
+	hogs      uint64                 // counts searches
+	lately    *gateRoute             // found last, nil for none
+	channels  []*gateChannel         // sorted by name
+	pools     []*gatePool            // sorted by name
+	routes    []*gateRoute           // sorted by name
 
 	requests gateRequests
 	queue    gateQueue
@@ -132,7 +134,8 @@ func NewGate(c GateConfig) *Gate {
 	return &Gate{
 		cfg: c, config: &Config{}, lost: true, span: c.Params.LeaseDuration,
 		byChannel: map[string]*gateChannel{}, byPool: map[string]*gatePool{}, byRoute: map[string]*gateRoute{}, quotas: map[string]*gateQuota{},
-		queue: newGateQueue(), guardAt: gateNever, stir: gateNever,
+		tenants: map[string]*gateTenant{"": {share: 1}},
+		queue:   newGateQueue(), guardAt: gateNever, stir: gateNever,
 		out: newGateReports(),
 	}
 }
@@ -190,6 +193,7 @@ func (g *Gate) admit(now Nanos, a *Ask) (*gateRequest, string) {
 	}
 	r := g.requests.take()
 	r.id, r.route, r.tenant, r.core = a.Request, route, a.Tenant, a.Core
+	r.owner = g.owner(a.Tenant)
 	r.capability, r.tiers = a.Capability, tiers
 	r.priority = min(a.Priority, PriorityInteractive)
 	r.rank = uint8(r.priority)
@@ -274,6 +278,11 @@ func (g *Gate) hopeless(now Nanos, r *gateRequest, wait Nanos) {
 // evict makes room for r in a full queue: the request served last of all goes
 // if its priority is lower, else r itself.
 func (g *Gate) evict(now Nanos, r *gateRequest) {
+	if t := g.hog(r); t != nil {
+		last := g.queue.lastOf(t)
+		g.refuse(now, last, last.node.lane.block, "the queue is full, and its tenant holds more than its share of it")
+		return
+	}
 	if last := g.queue.last(); last.rank < r.rank {
 		g.refuse(now, last, last.node.lane.block, "the queue is full and others are more urgent")
 		return
@@ -399,6 +408,7 @@ func (g *Gate) undo(now Nanos, r *gateRequest) {
 		c.grant.probe, c.grant.used = r.at.probe, 0
 	}
 	g.running--
+	r.owner.end()
 	r.tries--
 	g.dirty = true
 	g.changed(now)

@@ -409,6 +409,7 @@ func (g *Gate) start(now Nanos, r *gateRequest, c *gateChannel, tier int, degrad
 		p.start(r.tokens)
 	}
 	g.running++
+	r.owner.begin(now)
 	g.guardAt = min(g.guardAt, gateLater(now, g.guard()))
 	g.number.admitted++
 	if degraded {

@@ -32,6 +32,7 @@ func (g *Gate) SetConfig(now Nanos, seq uint64, c *Config) {
 			p.limits = Limits{}
 		}
 	}
+	g.setTenants()
 	g.setRoutes(now)
 	g.forget()
 	g.forgetQuotas()

@@ -103,7 +103,7 @@ func (g *Gate) pump(now Nanos) {
 		l.next, l.tried = l.leads(), false
 	}
 	slices.SortFunc(g.order, func(a, b *queueLane) int {
-		if queueLess(a.turn(), b.turn()) {
+		if g.earlier(a, b) {
 			return -1
 		}
 		return 1
@@ -157,7 +157,7 @@ func (l *queueLane) turn() *gateRequest {
 
 // sink moves the lane at n down to where its turn is.
 func (g *Gate) sink(n int) {
-	for ; n+1 < len(g.order) && queueLess(g.order[n+1].turn(), g.order[n].turn()); n++ {
+	for ; n+1 < len(g.order) && g.earlier(g.order[n+1], g.order[n]); n++ {
 		g.order[n], g.order[n+1] = g.order[n+1], g.order[n]
 	}
 }

@@ -33,6 +33,7 @@ type gateRequest struct {
 	id     uint64
 	route  *gateRoute
 	tenant string
+	owner  *gateTenant
 	// capability is kept for a route that is configured anew.
 	capability string
 	tokens     Tokens

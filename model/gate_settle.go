@@ -124,6 +124,7 @@ func (g *Gate) settle(now Nanos, r *gateRequest, o *Outcome, backoff Nanos) {
 	over := c.used(now) > share
 	c.unlink(r)
 	g.running--
+	r.owner.end()
 	c.attempts[o.Class]++
 	jammed := c.pace.ended(now, r, o)
 	spent := o.spentOf(c.cfg, r.tokens)

@@ -24,6 +24,7 @@ const queueAging = 30 * Second
 // queueKey is what the requests of a lane have in common.
 type queueKey struct {
 	route    *gateRoute
+	owner    *gateTenant
 	priority Priority
 	core     bool
 	// tiers is the set of tiers that fit the request, level how many of them
@@ -65,7 +66,7 @@ func newGateQueue() gateQueue { return gateQueue{lanes: map[queueKey]*queueLane{
 
 // push adds r to its lane.
 func (q *gateQueue) push(r *gateRequest) {
-	key := queueKey{route: r.route, priority: r.priority, core: r.core, tiers: r.tiers, level: r.level, avoid: r.avoid}
+	key := queueKey{route: r.route, owner: r.owner, priority: r.priority, core: r.core, tiers: r.tiers, level: r.level, avoid: r.avoid}
 	l := q.lately
 	if l == nil || l.key != key {
 		if l = q.lanes[key]; l == nil {
@@ -82,6 +83,7 @@ func (q *gateQueue) push(r *gateRequest) {
 	}
 	r.route.waiting[r.priority]++
 	r.route.drain.waiting[sizeOf(r.tokens)]++
+	r.owner.wait(1)
 	q.n++
 }
 
@@ -96,6 +98,7 @@ func (q *gateQueue) remove(r *gateRequest) {
 	}
 	r.route.waiting[r.priority]--
 	r.route.drain.waiting[sizeOf(r.tokens)]--
+	r.owner.wait(-1)
 	q.n--
 	if l.root == nil {
 		q.dropLane(l)
@@ -127,15 +130,28 @@ func (q *gateQueue) dropLane(l *queueLane) {
 	q.free = append(q.free, l)
 }
 
-// position returns r's place among all that wait for its route, from 1.
+// position returns r's place among all that wait for its route, from 1. Of
+// another tenant's requests of the same priority no more go before it than their
+// share brings while its own tenant's do.
 func (q *gateQueue) position(r *gateRequest) int {
-	n := 1
+	own, n := 1, 0
 	for _, l := range q.list {
-		if l.key.route == r.route {
-			n += l.before(r)
+		if l.key.route == r.route && l.key.owner == r.owner {
+			own += l.before(r)
 		}
 	}
-	return n
+	for _, l := range q.list {
+		t := l.key.owner
+		if l.key.route != r.route || t == r.owner {
+			continue
+		}
+		before := l.before(r)
+		if t != nil && r.owner != nil && l.first().priority <= r.priority {
+			before = int(min(int64(before), max(mulDiv(int64(own), t.share, r.owner.share), 1)))
+		}
+		n += before
+	}
+	return own + n
 }
 
 // last returns the request that is served last of all, nil when none waits.
