@@ -13,15 +13,15 @@ import (
 //
 // Two figures are watched. Goodput is answers per demand, where demand is the
 // slots that agents held and waited for, times the time they did (in flight,
-// held and queued of every report, until the next): twice the demand that brings twice the
-// answers is no change, a queue that grows while answers do not is one. Waste
-// is the share of attempts that brought no answer; a caller's mistakes and
-// cancels count for neither.
+// held and queued of every report, until the next): twice the demand that
+// brings twice the answers is no change, a queue that grows while answers do
+// not is one. Waste is the share of attempts that brought no answer; a caller's
+// mistakes and cancels count for neither.
 //
 // Without a canary the set is in force for the fleet at once, and the figures
 // are compared with those of the same length of time before the push. With a
-// canary it is in force for the laws of that channel and its own budget alone,
-// and what changed there is compared with what changed on all other channels
+// canary it is in force for the laws of that channel and its own budget alone
+// (a quota group, and how long leases hold, are the fleet's), and what changed there is compared with what changed on all other channels
 // in the same time: so a provider that is slower than it was, or a load of
 // another kind, is no reason to take a set back. At the end a canary that
 // kept within its guard is in force for all.
@@ -33,8 +33,8 @@ import (
 // A set that starves a channel has few attempts: so what the demand would have
 // been answered at the earlier pace counts as attempts, too.
 //
-// A later push ends the watch; what a rollback would have brought back then is
-// what the later push's would: the last set that no guard was on.
+// A later push ends the watch. If it is guarded itself, its rollback brings back
+// what the earlier one's would have: the last set that no guard is on.
 
 // GuardLeast and GuardMost bound how long a push is watched. Below, a second's
 // reports would decide; above, the sums of the past do not reach.

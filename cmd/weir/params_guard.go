@@ -41,7 +41,7 @@ func (g *guardFlags) guard() (*pushGuard, error) {
 		if g.Wait {
 			return nil, badInput(errors.New("--wait: there is no verdict without --guard, --for or --canary"))
 		}
-		return nil, nil //nolint:nilnil // no guard is no fault
+		return nil, nil
 	}
 	g.For = cmp.Or(g.For, 10*time.Minute)
 	if g.For < time.Duration(model.GuardLeast) || g.For > time.Duration(model.GuardMost) {

@@ -264,7 +264,7 @@ func (s *pace) other(now time.Duration, c *call) {
 	if c.result.Dimension != model.DimNone {
 		what += ", " + c.result.Dimension.String()
 	}
-	s.end(fmt.Sprintf("something else refused first: %s at %d a minute", what, s.rate))
+	s.end(fmt.Sprintf("something else came first: %s at %d a minute", what, s.rate))
 }
 
 func (s *pace) end(note string) { s.note, s.done = note, true }

@@ -3,6 +3,7 @@ package probe
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"weir/model"
@@ -79,7 +80,7 @@ type Plan struct {
 	crowd int64
 	// base is how long a call takes that is alone.
 	base time.Duration
-	// sleep is how long the stage rests after its end.
+	// sleep is how long nothing is sent after the present stage.
 	sleep time.Duration
 }
 
@@ -89,19 +90,16 @@ func Dimensions() []string { return []string{"concurrency", "requests", "tokens"
 // NewPlan starts a plan that looks for the named limits, see Dimensions.
 func NewPlan(b Bounds, dimensions []string) *Plan {
 	p := &Plan{bounds: b, told: map[model.Dimension]int64{}, crowd: 1, stages: []stage{&hello{}}}
-	for _, name := range Dimensions() {
-		for _, wanted := range dimensions {
-			if wanted != name {
-				continue
-			}
-			switch name {
-			case "concurrency":
-				p.stages = append(p.stages, &crowd{level: 1})
-			case "requests":
-				p.stages = append(p.stages, newPace(model.DimRequests))
-			case "tokens":
-				p.stages = append(p.stages, newPace(model.DimTokens))
-			}
+	for _, s := range []struct {
+		name string
+		stage
+	}{
+		{"concurrency", &crowd{level: 1}},
+		{"requests", newPace(model.DimRequests)},
+		{"tokens", newPace(model.DimTokens)},
+	} {
+		if slices.Contains(dimensions, s.name) {
+			p.stages = append(p.stages, s.stage)
 		}
 	}
 	return p
