@@ -15,7 +15,7 @@ type weirDoor struct {
 	dueAt   int64 // earliest report scheduled
 	// freeAt is when the next report may be sent: the acknowledgement of the
 	// newest is there; never while that is not known.
-	freeAt  int64
+	freeAt int64
 	// tickets are the requests that wait, by the place of their ticket.
 	tickets []weirTicket
 	order   []model.Priority // of the workloads
@@ -61,7 +61,7 @@ func (d *weirDoor) ask(i uint32) {
 	load := &w.inc.Workloads[r.Workload]
 	ask := model.Ask{
 		Request: r.ID, Route: load.Route, Tenant: load.Tenant, Priority: d.order[r.Workload],
-		Tokens: model.Tokens(r.Input + r.MaxTokens),
+		Tokens: model.Tokens(r.Input + expected(r.MaxTokens)),
 	}
 	if r.Deadline > 0 {
 		ask.Deadline = model.Nanos(r.Deadline) + model.Second
@@ -76,6 +76,18 @@ func (d *weirDoor) ask(i uint32) {
 	reply := d.gate.Ask(w.nanos(), ask)
 	d.take(i, &reply)
 	d.settle()
+}
+
+// unbounded is the output that an agent expects of a call which asks for no
+// bound, as its configuration has it by default.
+const unbounded = 512
+
+// expected is the output that is reserved for a call.
+func expected(maxTokens int64) int64 {
+	if maxTokens > 0 {
+		return maxTokens
+	}
+	return unbounded
 }
 
 // take does what a reply says.

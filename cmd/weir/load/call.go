@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,9 @@ type caller struct {
 	url    string
 	key    string
 	stream bool
+	// whole sends prompts as long as they stand for; else they are short, and
+	// a header tells.
+	whole bool
 }
 
 // newCaller checks a target and returns who calls it.
@@ -83,10 +87,42 @@ func (c *caller) call(ctx context.Context, w *incident.Workload, r *request) str
 	return code
 }
 
+// word is a token of text, as agents reckon; longest bounds a prompt in words.
+const (
+	word    = " dam"
+	longest = 1 << 18
+)
+
+// words are the text of a prompt with so many tokens, its frame being a few of
+// them.
+func words(tokens int64) string {
+	const frame = 22
+	return strings.Repeat(word, int(max(0, min(tokens, longest)-frame)))
+}
+
+// countsTokens reports whether a provider ever limits tokens: then agents
+// reckon with what they see of a prompt.
+func countsTokens(inc *incident.Incident) bool {
+	limits := func(l *incident.Law) bool {
+		return l.TPM.Limit >= 0 || l.InputTPM.Limit >= 0 || l.OutputTPM.Limit >= 0 || l.TokensPerDay.Limit >= 0
+	}
+	for i := range inc.Providers {
+		p := &inc.Providers[i]
+		if limits(&p.Law) || slices.ContainsFunc(p.Changes, func(c incident.Change) bool { return limits(&c.To) }) {
+			return true
+		}
+	}
+	return false
+}
+
 func (c *caller) request(ctx context.Context, w *incident.Workload, r *request) (*http.Request, error) {
+	content := "Sum up note " + strconv.FormatUint(r.ID, 10) + "."
+	if c.whole {
+		content += words(r.Input)
+	}
 	body := map[string]any{
 		"model":    w.Route,
-		"messages": []map[string]string{{"role": "user", "content": "Sum up note " + strconv.FormatUint(r.ID, 10) + "."}},
+		"messages": []map[string]string{{"role": "user", "content": content}},
 	}
 	if r.MaxTokens > 0 {
 		body["max_tokens"] = r.MaxTokens

@@ -15,7 +15,8 @@ import (
 
 // Options say what to run.
 type Options struct {
-	// Incident has the workloads; only they and its fleet's size are used.
+	// Incident has the workloads; only they and its fleet's size are used, and
+	// whether a provider limits tokens: then prompts are as long as they say.
 	Incident *incident.Incident
 	// Traces holds what trace arrivals name.
 	Traces map[string]workload.Trace
@@ -182,6 +183,7 @@ func (r *runner) hosts(n int) error {
 		if err != nil {
 			return err
 		}
+		c.whole = countsTokens(r.o.Incident)
 		r.callers = append(r.callers, c)
 	}
 	for agent := range n {

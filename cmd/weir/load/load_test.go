@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"weir/agent/dialect"
 	"weir/sim/incident"
 	"weir/sim/workload"
 )
@@ -302,5 +303,33 @@ func TestCoarserKeepsCounts(t *testing.T) {
 	}
 	if want := (Counts{Offered: 4950, Failed: 100}); len(half) != 50 || sum != want || half[0].At != 1 {
 		t.Errorf("%d points from %v with %+v, want 50 from 1 with %+v", len(half), half[0].At, sum, want)
+	}
+}
+
+// TestWords: agents reckon as many tokens of a prompt as it stands for.
+func TestWords(t *testing.T) {
+	c, err := newCaller("http://127.0.0.1:1", "", false, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, whole := range []bool{false, true} {
+		c.whole = whole
+		for _, tokens := range []int64{0, 1, 100, 5000} {
+			req, err := c.request(t.Context(), &incident.Workload{Route: "default"}, &request{Request: workload.Request{ID: 7, Input: tokens}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(req.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, want := int64(dialect.Estimate(body)), max(tokens, 22)
+			if !whole {
+				want = 22
+			}
+			if off := got - want; off < -4 || off > 4 {
+				t.Errorf("whole %v, %d tokens: reckoned as %d", whole, tokens, got)
+			}
+		}
 	}
 }
