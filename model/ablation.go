@@ -36,5 +36,5 @@ func (f *Fleet) cutWindow(c *channel) (before, after Milli, reason string) {
 	if f.ablated == AblatePin {
 		return c.window.lowered(f.parOf(c), f.now, c.top())
 	}
-	return c.window.refused(f.parOf(c), f.now, c.top(), c.inflight)
+	return c.window.refused(f.parOf(c), f.now, c.top(), c.inflight, c.held)
 }

@@ -139,6 +139,7 @@ func (f *Fleet) refuseWindow(c *channel, a *Attempt, sent Nanos, fx *Effects) {
 		return
 	}
 	par := f.parOf(c)
+	c.window.refusedAfter(a.Took)
 	floor := c.window.atFloor(par, c.top())
 	if floor && a.Epoch >= c.window.Epoch {
 		c.breaker.Consecutive++

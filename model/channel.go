@@ -241,6 +241,7 @@ func (c *channel) report(p *Params, now Nanos, agent string, seq uint64, r *Chan
 		c.acknowledge(now, l, r.Applied)
 	}
 	c.count(l, 1)
+	c.tried(now, l)
 	c.fresh = max(c.fresh, now+p.LeaseDuration/3)
 	c.notePace(now)
 	c.evidence.saw(now, c.accepted)
@@ -299,9 +300,9 @@ func (c *channel) observe(p *Params) {
 		c.window.Used = 2*c.inflight >= slots
 	}
 	c.window.Calm = c.latency.calm(p, c.at)
-	c.window.took(p, c.accepted)
+	c.window.took(p, c.at, c.accepted)
 	c.window.hold(p, c.top())
-	if !c.window.Drained && c.inflight <= slots && c.heard(p) {
+	if w := &c.window; !w.Drained && !w.Drain && c.inflight <= slots && c.heard(p) {
 		c.window.Drained = true
 	}
 }
@@ -318,6 +319,9 @@ func (c *channel) cutLeases(p *Params, now Nanos, rev uint64) {
 	}
 	if len(c.cuts) == MaxCuts {
 		c.cuts = append(c.cuts[:0], c.cuts[1:]...)
+	}
+	if c.window.Drain {
+		after = 0
 	}
 	c.cuts = append(c.cuts, Cut{Revision: rev, Num: int64(after), Den: int64(before)})
 	c.touchAll()

@@ -163,6 +163,14 @@ func (c *coder) channel(ch *channel) {
 	num(c, &w.RoundAt)
 	num(c, &w.RoundBase)
 	num(c, &w.RoundDone)
+	c.flag(&w.Drain)
+	num(c, &w.Tried)
+	num(c, &w.TriedAt)
+	num(c, &w.TakenAt)
+	num(c, &w.Level)
+	num(c, &w.StepAt)
+	num(c, &w.StepMost)
+	num(c, &w.Refusal)
 	l := &ch.latency
 	list(c, &l.Cells, func(c *coder, cell *latencyCell) {
 		num(c, &cell.Key)

@@ -137,16 +137,16 @@ func (t *gateTime) add(now, took Nanos) {
 }
 
 // expect returns how long a call of that size is expected to take, and within
-// which nearly all such calls end: the mean and five times the mean distance
+// which nearly all such calls end: the mean and six times the mean distance
 // from it, 0 when unknown. Of calls whose times are log-normal with a spread
-// of 1 one in seventy takes longer.
+// of 1 one in a hundred takes longer.
 func (p *gatePace) expect(now Nanos, tokens Tokens) (mean, most Nanos) {
 	t, halved := p.sizes[sizeOf(tokens)], min((now-p.all.at)/paceLasts, 62)
 	if t.n < paceLeast || now-t.at > sizeLasts {
 		t = p.all
 		t.took = Nanos(mulDiv(int64(t.took), int64(min(tokens, p.tokens)), int64(max(p.tokens, 1))))
 	}
-	return t.took >> halved, (t.took + 5*t.off) >> halved
+	return t.took >> halved, (t.took + 6*t.off) >> halved
 }
 
 // late reports whether a call of r would hardly end in time: it is work for
@@ -386,6 +386,9 @@ func (c *gateChannel) recut() bool {
 		}
 		g.safe = min(g.safe, slots)
 		g.slots, g.offset, g.applied = slots, offset, cut.Revision
+		if slots == 0 {
+			c.held = c.held[:0] // nothing could start in them
+		}
 		cutMade = true
 	}
 	return cutMade

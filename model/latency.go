@@ -377,10 +377,13 @@ func (l *latency) calmed() { l.TrialWindow, l.SeriesFrom, l.Futile = 0, 0, 0 }
 // what was explored has no answer.
 func (l *latency) refused(now Nanos) {
 	l.Raise.drop()
-	if l.onTrial(now) && l.Exploring {
+	if l.onTrial(now) {
+		if !l.Exploring {
+			return
+		}
 		l.calmed()
-		l.Wary = now
 	}
+	l.Wary = min(l.Wary, now)
 }
 
 // helped ends a trial that made calls faster: what they take now is the

@@ -133,7 +133,7 @@ func (c *channel) pass(p *Params, now Nanos, limit int64, rev uint64, frozen boo
 		return
 	}
 	rows := c.gather(now)
-	calm := now < c.calm.until && limit == c.calm.limit && frozen == c.calm.frozen
+	calm := now < c.calm.until && limit == c.calm.limit && frozen == c.calm.frozen && !c.window.Drain
 	if calm && !invariants {
 		return
 	}
@@ -144,7 +144,12 @@ func (c *channel) pass(p *Params, now Nanos, limit int64, rev uint64, frozen boo
 	}
 	lack := c.targets(p, now, limit, rows)
 	c.shrink(rows, lack > room)
-	c.raise(rows, room, lack > room, frozen)
+	if c.window.Drain {
+		c.single(rows, room, now, rev)
+		c.calm.until = 0
+	} else {
+		c.raise(rows, room, lack > room, frozen)
+	}
 	changed := false
 	for _, i := range c.moved {
 		r := &rows[i]
@@ -198,7 +203,7 @@ func (c *channel) raise(rows []passRow, room int64, lacking, frozen bool) {
 		r := &rows[k.lease]
 		t := r.target
 		r.target = r.slots
-		if frozen || r.demand <= r.slots && t < r.slots+max(1, r.slots/4) {
+		if frozen || room < 0 || r.demand <= r.slots && t < r.slots+max(1, r.slots/4) {
 			continue // the latter is spare that is not worth a message
 		}
 		r.target = min(t, max(r.claim, r.slots)+max(room, 0))

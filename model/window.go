@@ -8,10 +8,11 @@ import (
 // window is how many attempts the whole fleet may have in flight on a channel.
 //
 // Before the first cut it doubles with what the provider surely took, as TCP's
-// slow start does per round trip (RFC 5681). A refusal is a measurement: what
-// is in flight besides it is what the provider takes. The window is set a step
-// below that, and each next refusal of a level that never worked doubles the
-// step. Then it climbs,
+// slow start does per round trip (RFC 5681), by half at most in a moment. A
+// refusal is a measurement: what is in flight besides it is what the provider
+// takes. The window is set a step below that, and each next refusal of a level
+// that never worked doubles the step; those are looked for by single calls, see
+// drain.go. Then it climbs,
 //
 //	W(g) = goal − (goal − base) · ((plateau − g) ÷ plateau)³    up to the plateau
 //	W(g) = goal + unit · (2^((g − plateau) ÷ double) − 1)      beyond it
@@ -45,12 +46,28 @@ type window struct {
 	CutAt Nanos
 	// Drained is set once what is in flight was within the window after a cut.
 	Drained bool
+	// Drain is set while only a slot on trial may start, Tried is the record
+	// that granted it, 0 for none, TriedAt when; see drain.go.
+	Drain   bool
+	Tried   uint64
+	TriedAt Nanos
+	// TakenAt is when its call will have been taken if it is not refused by
+	// then, 0 before it was seen to be on its way.
+	TakenAt Nanos
+	// Level is what was in flight with it then.
+	Level Milli
 	// Ceiling is the window at the last refusal, 0 before the first.
 	Ceiling Milli
 	// Series counts the refusals since a window last worked.
 	Series int64
 	// Double is the time in which the climb doubles.
 	Double Nanos
+	// StepAt is when the present step of slow start began, StepMost the most
+	// that the window may be in it.
+	StepAt   Nanos
+	StepMost Milli
+	// Refusal is how long refused calls take at most, of late.
+	Refusal Nanos
 	// RoundAt is since when the calls were sent whose good ends prove a round,
 	// RoundBase the window then, RoundDone how many have ended.
 	RoundAt   Nanos
@@ -64,7 +81,7 @@ const (
 	cutStep PPM = 7_800
 	// maxStep bounds its doubling: what is taken beyond the limit is lost
 	// until the climb has brought it back.
-	cutStepMost PPM = 200_000
+	cutStepMost PPM = 100_000
 	// goalGap is how far below a refused level the climb pauses.
 	goalGap PPM = 15_600
 	// proven is how long a window must have been in use without a refusal to
@@ -73,6 +90,12 @@ const (
 	// climbUnit is the least unit of the climb as a share of the window: a
 	// limit of thousands is found again as fast as one of hundreds.
 	climbUnit PPM = 4_000
+	// slowStep is the time in which the window grows by one in slowShare in slow
+	// start: fivefold in a second. A refusal is known in about that time.
+	// slowSteps bounds the steps that are made up for after a silence.
+	slowStep  = 250 * Millisecond
+	slowShare = 2
+	slowSteps = 4
 	// roundMost bounds the window to so many times what it was when the calls
 	// were sent that have ended well since: a provider that queues without end
 	// refuses nothing, and tells of its load only when calls end.
@@ -87,7 +110,7 @@ const (
 )
 
 func newWindow(p *Params) window {
-	return window{Base: p.WindowStart, Slow: true, Calm: true, Drained: true, RoundBase: p.WindowStart}
+	return window{Base: p.WindowStart, Slow: true, Calm: true, Drained: true, RoundBase: p.WindowStart, StepMost: p.WindowStart}
 }
 
 // advance adds the time in use. It is linear in time, so that how often it is
@@ -165,25 +188,35 @@ func (w *window) success(p *Params, top Milli, now, sent Nanos) {
 			w.restart(p, v) // what it was held back by is not made up for
 		}
 	}
-	w.grow(p, w.value(p, top)+p.SlowStartGain)
+	w.grow(p, now, w.value(p, top)+p.SlowStartGain)
 }
 
 // took grows the window in slow start by what the provider has taken: it may
 // be twice that.
-func (w *window) took(p *Params, accepted int64) {
-	w.grow(p, Milli(mulDiv(2*accepted, 1000, 1)))
+func (w *window) took(p *Params, now Nanos, accepted int64) {
+	w.grow(p, now, Milli(mulDiv(2*accepted, 1000, 1)))
 }
 
-func (w *window) grow(p *Params, to Milli) {
-	if w.Slow && w.Used && w.Calm {
-		w.Base = max(w.Base, min(to, w.RoundBase*roundMost, p.WindowMax))
+// grow grows the window in slow start, by no more than a share per step: what
+// starts at once beyond the limit is refused at once.
+func (w *window) grow(p *Params, now Nanos, to Milli) {
+	if !w.Slow || !w.Used || !w.Calm {
+		return
 	}
+	if steps := min((now-w.StepAt)/slowStep, slowSteps); steps > 0 {
+		w.StepAt, w.StepMost = now, w.Base
+		for range steps {
+			w.StepMost += max(w.StepMost/slowShare, 1000)
+		}
+	}
+	w.Base = max(w.Base, min(to, w.StepMost, w.RoundBase*roundMost, p.WindowMax))
 }
 
 // settle sets the window to v and starts a new climb from there.
 func (w *window) settle(v Milli, now Nanos) {
 	w.Base, w.Goal, w.Grown, w.CutAt, w.Double = v, 0, 0, now, 0
 	w.RoundAt, w.RoundBase, w.RoundDone = now, v, 0
+	w.StepAt, w.StepMost = now, v
 }
 
 // stale reports whether a refusal of an attempt admitted under epoch says
@@ -192,21 +225,23 @@ func (w *window) stale(epoch uint64) (string, bool) {
 	switch {
 	case epoch < w.Epoch:
 		return "admitted before the last cut", true
-	case !w.Drained:
+	case !w.Drained && w.Tried == 0:
 		return "calls from before the last cut are still in flight", true
 	}
 	return "", false
 }
 
 // refused makes the cut of a refusal. inflight is what the fleet has in
-// flight besides what was refused. It returns the window before and after, and
-// the reason.
-func (w *window) refused(p *Params, now Nanos, top Milli, inflight int64) (before, after Milli, reason string) {
+// flight besides what was refused, held what of that holds its slot. It returns
+// the window before and after, and the reason.
+func (w *window) refused(p *Params, now Nanos, top Milli, inflight, held int64) (before, after Milli, reason string) {
 	before = w.value(p, top)
 	if w.Slow || w.Grown >= proven {
 		w.Series = 0
-	} else {
-		w.Series++
+	} else if w.Series++; w.Series == 1 {
+		// What was just refused was in flight a moment ago, when the limit was
+		// met, and may have filled it.
+		inflight += held
 	}
 	share := min(cutStep<<min(w.Series, 8), cutStepMost)
 	level := min(before, Milli(inflight)*1000)
@@ -216,11 +251,18 @@ func (w *window) refused(p *Params, now Nanos, top Milli, inflight int64) (befor
 	after = min(max(min(want, before-1000), least, p.WindowFloor), before)
 	w.Ceiling = before
 	w.cut(after, now, false)
+	w.Drain = w.Series > 0
 	w.Goal = level - Milli(scale(int64(level), goalGap))/1000*1000
 	if after > p.WindowFloor {
 		w.Goal += 500 // to be there in time, not at last
 	}
 	return before, after, fmt.Sprintf("refused with %d others in flight, %d in a row; set %d below those", inflight, w.Series+1, step/1000)
+}
+
+// refusedAfter takes how long a refusal took. What is remembered forgets an
+// eighth with each shorter one.
+func (w *window) refusedAfter(took Nanos) {
+	w.Refusal = max(min(max(took, 0), gateMostRefusal/2), w.Refusal-w.Refusal/8)
 }
 
 // slowed makes the cut of a latency ratio over the baseline. By Little's law
@@ -241,6 +283,7 @@ func (w *window) slowed(p *Params, now Nanos, top Milli, inflight int64, ratio P
 func (w *window) cut(v Milli, now Nanos, byLatency bool) {
 	w.settle(v, now)
 	w.Slow, w.Drained, w.ByLatency = false, false, byLatency
+	w.Drain, w.Tried = false, 0
 	w.Epoch++
 }
 

@@ -83,7 +83,7 @@ func TestWindowCuts(t *testing.T) {
 		now := Nanos(rapid.Int64Range(0, int64(Hour)).Draw(t, "now"))
 		var before, after, least Milli
 		if rapid.Bool().Draw(t, "refused") {
-			before, after, _ = w.refused(&p, now, top, inflight)
+			before, after, _ = w.refused(&p, now, top, inflight, 0)
 			least = Milli(scale(int64(before), p.PinFloor))
 			if w.Ceiling != before || w.ByLatency {
 				t.Fatalf("a refusal at %d is remembered as %+v", before, w)
@@ -121,12 +121,12 @@ func TestWindowCutGoesWhereItWasMeasured(t *testing.T) {
 		{"one that worked: the same", false, proven, 3, 360, 358_000},
 		{"again: twice the step", false, 0, 0, 360, 355_000},
 		{"the fourth: eight times", false, proven - 1, 2, 360, 338_000},
-		{"at last a fifth", false, 0, 40, 360, 288_000},
+		{"at last a tenth", false, 0, 40, 360, 324_000},
 		{"more in flight than the window: at least one slot less", true, 0, 0, 990, 397_000},
 		{"nothing in flight: the least share", true, 0, 0, 0, 160_000},
 	} {
 		w := window{Base: 400_000, Slow: c.slow, Grown: c.grown, Series: c.series, Drained: true, Calm: true}
-		_, got, _ := w.refused(&p, Minute, 0, c.inflight)
+		_, got, _ := w.refused(&p, Minute, 0, c.inflight, 0)
 		if got != c.want {
 			t.Errorf("%s: cut to %d, want %d", c.name, got, c.want)
 		}
@@ -203,29 +203,37 @@ func TestWindowSlowStart(t *testing.T) {
 		t.Errorf("an unused window grew to %d", w.Base)
 	}
 	w.Used = true
+	now := slowStep
 	for range 10 {
-		w.success(&p, 0, 0, 0)
+		w.success(&p, 0, now, 0)
 	}
-	if want := p.WindowStart + 10*p.SlowStartGain; w.Base != want {
-		t.Errorf("ten successes make %d, want %d", w.Base, want)
+	if want := p.WindowStart * 3 / 2; w.Base != want {
+		t.Errorf("ten successes at once make %d, want half more, %d", w.Base, want)
 	}
-	if w.took(&p, 20); w.Base != 40_000 {
-		t.Errorf("twenty taken make %d, want twice that", w.Base)
+	later := func(accepted int64) Milli {
+		for range 40 {
+			now += slowStep
+			w.took(&p, now, accepted)
+		}
+		return w.Base
 	}
-	if w.took(&p, 4); w.Base != 40_000 {
-		t.Errorf("a few taken make %d of 40000", w.Base)
+	if got := later(14); got != 28_000 {
+		t.Errorf("fourteen taken make %d, want twice that", got)
 	}
-	if w.took(&p, 4000); w.Base != w.RoundBase*roundMost {
-		t.Errorf("many taken make %d, want what a round allows", w.Base)
+	if got := later(4); got != 28_000 {
+		t.Errorf("a few taken make %d of 28000", got)
+	}
+	if got := later(4000); got != w.RoundBase*roundMost {
+		t.Errorf("many taken make %d, want what a round allows", got)
 	}
 	w.Base, w.RoundBase = p.WindowMax-1, p.WindowMax
-	w.success(&p, 0, 0, 0)
+	w.success(&p, 0, now+slowStep, 0)
 	if w.Base != p.WindowMax {
 		t.Errorf("grown to %d, beyond %d", w.Base, p.WindowMax)
 	}
 	w.cut(9_000, 0, false)
 	w.success(&p, 0, 0, 0)
-	w.took(&p, 90)
+	w.took(&p, 0, 90)
 	if w.Base != 9_000 {
 		t.Errorf("after a cut a success makes %d", w.Base)
 	}
