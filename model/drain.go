@@ -36,7 +36,7 @@ func (c *channel) tried(now Nanos, l *lease) {
 func (c *channel) passed(now Nanos) {
 	if w := &c.window; w.Drain && w.Tried != 0 && w.TakenAt != 0 && now >= w.TakenAt {
 		w.Drain, w.Tried, w.Drained, w.Series = false, 0, true, 0
-		w.Base = min(w.Base, w.Level)
+		w.Base = min(w.Base, max(w.Level, 1000))
 		c.urgent = true
 	}
 }
