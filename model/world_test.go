@@ -521,9 +521,19 @@ func (w *world) settle() {
 	for until := w.now + 12*Minute; w.now < until; {
 		w.exchange(4 * Second)
 	}
-	for range 4 {
-		w.exchange(10 * Millisecond) // what rotated last is acknowledged
+	fault := ""
+	for range 12 { // what rotated last is acknowledged by the next exchange
+		w.exchange(10 * Millisecond)
+		if fault = w.unsettled(); fault == "" {
+			return
+		}
 	}
+	w.fail("%s", fault)
+}
+
+// unsettled says where a claim is more than what is granted or in flight, or
+// claims are not all of the limit; empty for nowhere.
+func (w *world) unsettled() string {
 	for _, c := range w.f.channels {
 		if c.breaker.State == BreakerMisconfigured || !c.window.Drained {
 			continue // by a call from before, which only an operator ends; or cut just now
@@ -533,13 +543,14 @@ func (w *world) settle() {
 			l := &c.leases[i]
 			sum += l.claim(w.f.now)
 			if l.claim(w.f.now) > max(l.slots, l.inflight) || l.away {
-				w.fail("%s: %s has %d slots, claim %d", c.name, l.agent, l.slots, l.claim(w.f.now))
+				return fmt.Sprintf("%s: %s has %d slots, claim %d", c.name, l.agent, l.slots, l.claim(w.f.now))
 			}
 		}
 		if limit := c.limit(w.f.par()); sum != limit || c.breaker.State != BreakerClosed {
-			w.fail("%s: %d claimed of %d, breaker %s", c.name, sum, limit, c.breaker.State)
+			return fmt.Sprintf("%s: %d claimed of %d, breaker %s", c.name, sum, limit, c.breaker.State)
 		}
 	}
+	return ""
 }
 
 // TestWorld holds the invariants of the fold while everything goes wrong.
