@@ -265,7 +265,6 @@ func (c *channel) acknowledge(now Nanos, l *lease, rev uint64) {
 			c.answer = took
 		}
 		c.answer += (took - c.answer) / answerGain
-		c.calm.until = 0 // turns may end sooner
 	}
 }
 

@@ -44,12 +44,13 @@ func (c *channel) touchAll() { c.rows, c.touched = c.rows[:0], c.touched[:0] }
 
 // passCalm is what is known of the next pass after one that changed nothing:
 // that it will change nothing either before until, 0 for not known, as long as
-// limit and frozen are the same and the rows are alike. above is the demand
+// limit, frozen and turn are the same and the rows are alike. above is the demand
 // beyond which more makes no difference.
 type passCalm struct {
 	until        Nanos
 	limit, above int64
 	frozen       bool
+	turn         Nanos
 }
 
 // alike reports whether a pass would find in either row the same.
@@ -114,8 +115,11 @@ const rotateBelow = 8
 
 const (
 	// turnAnswers is how many times longer a turn is at least than it takes to
-	// hand a slot over: meanwhile nobody uses it. turnMost bounds that.
+	// hand a slot over: meanwhile nobody uses it. turnCalls is the same of a
+	// mean call: until one ends a slot is neither its holder's nor the next's.
+	// turnMost bounds both.
 	turnAnswers = 8
+	turnCalls   = 2
 	turnMost    = 16 * Second
 )
 
@@ -133,11 +137,12 @@ func (c *channel) pass(p *Params, now Nanos, limit int64, rev uint64, frozen boo
 		return
 	}
 	rows := c.gather(now)
-	calm := now < c.calm.until && limit == c.calm.limit && frozen == c.calm.frozen && !c.window.Drain
+	turn := c.turnTime(p)
+	calm := now < c.calm.until && limit == c.calm.limit && frozen == c.calm.frozen && turn == c.calm.turn && !c.window.Drain
 	if calm && !invariants {
 		return
 	}
-	c.calm = passCalm{until: forever, limit: limit, above: maxInt64, frozen: frozen}
+	c.calm = passCalm{until: forever, limit: limit, above: maxInt64, frozen: frozen, turn: turn}
 	room := limit
 	for i := range rows {
 		room -= rows[i].claim
@@ -209,6 +214,13 @@ func (c *channel) raise(rows []passRow, room int64, lacking, frozen bool) {
 		r.target = min(t, max(r.claim, r.slots)+max(room, 0))
 		room -= max(r.target-r.claim, 0)
 	}
+}
+
+// turnTime is how long whoever has a slot on top keeps it: in whole seconds beyond
+// RotateEvery, so that it rarely changes.
+func (c *channel) turnTime(p *Params) Nanos {
+	least := min(max(turnAnswers*c.answer, turnCalls*c.latency.Took), turnMost)
+	return max(p.RotateEvery, (least+Second-1)/Second*Second)
 }
 
 // keptRange is the range of ranks of a lease that stays.
@@ -313,7 +325,7 @@ func (r *passRow) lacks() int64 {
 // wait, so that nobody is passed over while calls end out of step with turns.
 // It returns what they lack of the slots on top.
 func (c *channel) rotate(p *Params, now Nanos, s share, rows []passRow) (lack int64) {
-	turn := max(p.RotateEvery, min(turnAnswers*c.answer, turnMost))
+	turn := c.turnTime(p)
 	c.line = c.line[:0]
 	for i := range rows {
 		r := &rows[i]

@@ -102,6 +102,9 @@ const (
 	roundMost = 3
 	// roundShare is the inverse share of the window that must have ended well.
 	roundShare = 8
+	// plateauWhole is the window below which the plateau is longer in proportion:
+	// a refused call takes its slot for its backoff, and of three that is a third.
+	plateauWhole = 8_000
 	// latencyPlateau and latencyUnit are the same after a cut that latency
 	// made: testing a slowdown costs no refusal. 1 s is the time in which the
 	// calls that measure the cut end.
@@ -173,7 +176,7 @@ func (w *window) plateau(p *Params) Nanos {
 	if w.ByLatency {
 		return latencyPlateau
 	}
-	return p.Plateau
+	return Nanos(mulDiv(int64(p.Plateau), plateauWhole, int64(min(max(w.Base, 1000), plateauWhole))))
 }
 
 // success takes a call that was sent at that instant and ended well now: it
