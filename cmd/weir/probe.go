@@ -77,8 +77,11 @@ func (c *probeCommand) options() (probe.Options, error) {
 		name string
 		v    int64
 	}{
-		{"max-requests", c.MaxRequests}, {"max-tokens", c.MaxTokens}, {"max-refusals", c.MaxRefusals},
-		{"max-seconds", c.MaxSeconds}, {"max-in-flight", c.MaxInFlight},
+		{"max-requests", c.MaxRequests},
+		{"max-tokens", c.MaxTokens},
+		{"max-refusals", c.MaxRefusals},
+		{"max-seconds", c.MaxSeconds},
+		{"max-in-flight", c.MaxInFlight},
 	} {
 		if bound.v < 1 || bound.v > 1_000_000_000 {
 			return o, badInput(fmt.Errorf("--%s=%d: want 1 to 1000000000", bound.name, bound.v))
@@ -97,7 +100,7 @@ func (c *probeCommand) options() (probe.Options, error) {
 			return o, badInput(fmt.Errorf("--key-env=%s: the environment variable is empty", c.KeyEnv))
 		}
 	}
-	return o, badInput(o.Target.Check())
+	return o, badInput(o.Check())
 }
 
 // show prints what was found, and writes the fragment.

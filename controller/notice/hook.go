@@ -149,7 +149,7 @@ func (h *Hook) post(ctx context.Context, body []byte) (again bool, err error) {
 	case resp.StatusCode/100 != 2:
 		return resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests, fmt.Errorf("it answers with status %d", resp.StatusCode)
 	case err != nil:
-		return false, nil //nolint:nilerr // it was taken
+		return false, nil // it was taken
 	}
 	return false, h.o.Shape.refused(answer)
 }
@@ -172,7 +172,9 @@ func (s Shape) refused(answer []byte) error {
 	if s != Feishu {
 		return nil
 	}
-	var said struct{ Code int }
+	var said struct {
+		Code int `json:"code"`
+	}
 	if json.Unmarshal(answer, &said) == nil && said.Code != 0 {
 		return fmt.Errorf("it answers with code %d", said.Code)
 	}

@@ -175,8 +175,10 @@ func TestWrong(t *testing.T) {
 	s := &controller.Status{Telling: "no answer", Faults: []controller.Fault{{At: now.Add(-time.Hour), Text: "old"}, {At: now.Add(-time.Second), Text: "it ends at 3"}}}
 	v := &model.FleetView{
 		Channels: []model.FleetChannel{
-			{Name: "a", State: model.BreakerOpen, Reason: "5 failures"}, {Name: "b", State: model.BreakerClosed},
-			{Name: "c", State: model.BreakerMisconfigured, Reason: "401"}, {Name: "d", State: model.BreakerHalfOpen, Reason: "probe"},
+			{Name: "a", State: model.BreakerOpen, Reason: "5 failures"},
+			{Name: "b", State: model.BreakerClosed},
+			{Name: "c", State: model.BreakerMisconfigured, Reason: "401"},
+			{Name: "d", State: model.BreakerHalfOpen, Reason: "probe"},
 		},
 		Agents: []model.FleetAgent{{Agent: "x", State: "here"}, {Agent: "y", State: "away"}, {Agent: "z", State: "left"}},
 	}

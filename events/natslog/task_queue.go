@@ -36,7 +36,7 @@ func (t *Tasks) Next(ctx context.Context, lane int, wait time.Duration) (*Delive
 	if err != nil {
 		return nil, fmt.Errorf("take from lane %d: %w", lane, errorOf(err))
 	}
-	for m := range batch.Messages() {
+	if m, ok := <-batch.Messages(); ok {
 		meta, err := m.Metadata()
 		if err != nil {
 			return nil, fmt.Errorf("take from lane %d: %w", lane, err)

@@ -94,9 +94,11 @@ func TestParseReadsEveryKey(t *testing.T) {
 			Timeouts: model.TimeoutConfig{Connect: 3 * model.Second, FirstToken: 20 * model.Second, Total: 90 * model.Second},
 		},
 		NATS: config.NATS{Embedded: true, Listen: "127.0.0.1:4222", Store: "./weir-data/nats", Credentials: "./weir-data/credentials", TLS: config.TLS{CertFile: "c.pem", KeyFile: "k.pem", CAFile: "ca.pem"}},
-		Controller: config.Controller{Listen: "127.0.0.1:8080", Store: "./weir-data/state", TokenEnv: "WEIR_TOKEN", TokenFile: "./weir-data/credentials/token", Keep: 500_000, Hosts: []string{"weir.example"},
+		Controller: config.Controller{
+			Listen: "127.0.0.1:8080", Store: "./weir-data/state", TokenEnv: "WEIR_TOKEN", TokenFile: "./weir-data/credentials/token", Keep: 500_000, Hosts: []string{"weir.example"},
 			Notices: []config.Notice{{URLEnv: "ON_CALL", Shape: notice.Feishu, Only: []notice.Kind{notice.KindBreaker, notice.KindLog}}},
-			Page:    "https://weir.example"},
+			Page:    "https://weir.example",
+		},
 		Agent: config.Agent{
 			Listen: "127.0.0.1:8787", Queue: 1000, ClientKeys: "./clients.yaml",
 			Task: agent.TaskConfig{Retries: -1, Total: 5 * time.Minute}, Idempotency: agent.KeepConfig{Bytes: -1, For: time.Hour}, Cache: agent.KeepConfig{Bytes: 1_000_000, For: time.Minute},

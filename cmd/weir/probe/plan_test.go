@@ -71,8 +71,8 @@ func TestPlanEnds(t *testing.T) {
 			if rng.IntN(100) < bad {
 				r.Class = model.Classes[rng.IntN(len(model.Classes))]
 				r.Dimension = model.Dimension(rng.IntN(6))
-				r.RetryAfter = time.Duration(rng.Int64()) - time.Duration(rng.Int64())
-				r.Hints = []model.LimitHint{{Dimension: model.Dimension(rng.IntN(6)), Limit: rng.Int64() - rng.Int64(), Remaining: rng.Int64() - rng.Int64(), Reset: model.Nanos(rng.Int64() - rng.Int64())}}
+				r.RetryAfter = time.Duration(rng.Uint64())
+				r.Hints = []model.LimitHint{{Dimension: model.Dimension(rng.IntN(6)), Limit: int64(rng.Uint64()), Remaining: int64(rng.Uint64()), Reset: model.Nanos(rng.Uint64())}}
 			}
 			return r
 		}

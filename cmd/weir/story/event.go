@@ -82,13 +82,13 @@ func parts(d *model.Decision, fact model.Fact) []Part {
 		return []Part{PartBreaker, PartWindow} // both set the window too
 	case model.RuleBreakerHalf, model.RuleProbe:
 		return []Part{PartBreaker}
-	case model.RuleHold:
+	case model.RuleHold, model.RuleDay:
 		return []Part{PartWait, PartBudget}
 	case model.RuleCommand:
 		if c, ok := fact.(*model.Command); ok {
 			return commandParts(c.Command, d)
 		}
-	case model.RuleMember, model.RuleConfig, model.RuleParams, model.RuleTerm, model.RuleRebase:
+	case model.RuleMember, model.RuleConfig, model.RuleParams, model.RuleTerm, model.RuleRebase, model.RuleTenant:
 	}
 	return []Part{PartFleet}
 }
@@ -149,6 +149,10 @@ func sentence(d *model.Decision) string {
 		return fmt.Sprintf("probe leased to %s, which %s", d.Agent, d.Reason)
 	case model.RuleHold:
 		return "held: " + d.Reason
+	case model.RuleDay:
+		return "the day's limit: " + d.Reason
+	case model.RuleTenant:
+		return "a tenant's day: " + d.Reason
 	case model.RuleMember:
 		return fmt.Sprintf("agent %s: %s", d.Agent, d.Reason)
 	case model.RuleCommand:
