@@ -178,6 +178,7 @@ func TestStandbysFileReplacesNothing(t *testing.T) {
 		b.start()
 		defer func() { b.end() }()
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if !strings.Contains(b.text.String(), "weir config push") {
 			t.Errorf("the standby said %q, nothing of its other file", b.text)
 		}
@@ -255,10 +256,10 @@ func TestStandbyMendsNoLog(t *testing.T) {
 		if err != nil || after.First != before.First || after.Created != before.Created {
 			t.Errorf("the log was %+v and is %+v (%v)", before, after, err)
 		}
+		b.end()
 		if !strings.Contains(b.text.String(), "move this one's store away") {
 			t.Errorf("the standby said %q", b.text)
 		}
-		b.end()
 	})
 }
 

@@ -9,8 +9,9 @@ import "fmt"
 // refusal votes:
 //
 //	nothing else in flight                           +2  (rate)
-//	less in flight than 85 % of the most taken lately  +1
 //	as much as was taken lately and refused before   −1  (concurrency)
+//	as much as was refused before                     0
+//	less in flight than 85 % of the most taken lately  +1
 type evidence struct {
 	// Score is the sum of votes, within ±scoreMost; above 0 it is the rate.
 	Score int64
@@ -65,13 +66,15 @@ func (e *evidence) vote(now, sent Nanos, inflight, taken int64, called Class) {
 	last, more := e.InFlight, taken > e.Taken
 	e.At, e.InFlight, e.Taken = now, inflight, taken
 	peak := max(e.Peak, e.Before)
+	again := inflight >= peakLeast && 20*min(inflight, last) >= 19*max(inflight, last)
 	switch {
 	case inflight == 0 && more:
 		e.cast(2)
+	case again && 20*min(inflight, last) >= 19*peak:
+		e.cast(-1)
+	case again: // a limit of calls fell, and was met again
 	case 20*(inflight+1) <= 17*peak && more:
 		e.cast(1)
-	case peak >= peakLeast && 20*min(inflight, last) >= 19*max(inflight, last, peak):
-		e.cast(-1)
 	}
 }
 

@@ -64,7 +64,9 @@ func TestRandomAnswers(t *testing.T) {
 		if resp.StatusCode >= 400 && (err != nil || len(got) == 0 && a.status != 400) {
 			rt.Errorf("a refusal without a body: %v", err)
 		}
-		if strings.Count(string(got), textFrame) > strings.Count(strings.Join(a.pieces, ""), textFrame) {
+		// The last event may lack its end, which the sidecar makes up for.
+		said := strings.TrimSpace(textFrame)
+		if strings.Count(string(got), said) > strings.Count(strings.Join(a.pieces, ""), said) {
 			rt.Errorf("text was repeated: %q", got)
 		}
 	})

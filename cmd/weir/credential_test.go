@@ -35,6 +35,9 @@ func TestInit(t *testing.T) {
 // TestCredentials lets one agent in from a folder of its own, under the name of
 // its credential, and shuts it out, while a controller runs.
 func TestCredentials(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one process at a time: nothing here is shared but what other tests share too")
+	}
 	w := newTrouble(t)
 	t.Setenv("WEIR_TOKEN", "")
 	ctl := start(t, w.dir, "controller")

@@ -47,6 +47,9 @@ func seen(t *testing.T, chromium, url string, width string) (document, complaint
 // TestPage opens the page of a running fleet, before and after a channel was
 // stopped by an order.
 func TestPage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one process at a time: nothing here is shared but what other tests share too")
+	}
 	chromium := browser(t)
 	f := newFleet(t)
 	url := "http://" + f.http + "/"
@@ -96,6 +99,9 @@ func TestPageIsClosedToOthers(t *testing.T) {
 // TestPageOfAMomentThatIsOver asks for the fleet as it was while a channel was
 // paused, after it was resumed.
 func TestPageOfAMomentThatIsOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one process at a time: nothing here is shared but what other tests share too")
+	}
 	f := newFleet(t)
 	f.weir("channel", "pause", "main", "--for", "10m", "--why", "for a moment")
 	time.Sleep(1100 * time.Millisecond) // the moment is named in whole seconds

@@ -215,6 +215,9 @@ func TestJavaScriptSDK(t *testing.T) {
 // TestClientKeys holds that only known clients may call once there are keys,
 // and that a changed file is taken without a restart.
 func TestClientKeys(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one process at a time: nothing here is shared but what other tests share too")
+	}
 	f := newFleet(t)
 	_ = f.sidecar.stop()
 	keys := f.dir + "/clients.yaml"

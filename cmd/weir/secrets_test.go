@@ -57,6 +57,9 @@ func gossip(t *testing.T) *httptest.Server {
 // TestSecretsAreFoundNowhere greps all that a run leaves: files, logs, metrics,
 // the API's answers and an exported journal.
 func TestSecretsAreFoundNowhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one process at a time: nothing here is shared but what other tests share too")
+	}
 	w := newTrouble(t)
 	t.Setenv("WEIR_TOKEN", plantedToken)
 	t.Setenv("WEIR_TEST_KEY", plantedKey)

@@ -20,6 +20,9 @@ import (
 // works alone, by what weir.yaml says of members, kept answers and tasks, and
 // tells of the refusal once, and connects when it is let in.
 func TestSidecarSettings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one process at a time: nothing here is shared but what other tests share too")
+	}
 	options := &server.Options{Host: "127.0.0.1", Port: -1, Authorization: "right", NoLog: true, NoSigs: true}
 	bus, err := server.NewServer(options.Clone())
 	if err != nil {

@@ -98,6 +98,9 @@ func read1(t *testing.T, path string) string {
 }
 
 func TestUnreachableNATS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one process at a time: nothing here is shared but what other tests share too")
+	}
 	w := newTrouble(t)
 	nobody := "nats://" + freeAddress(t)
 	want := "cannot reach nats at " + nobody

@@ -270,6 +270,12 @@ func limitNones() []none {
 			l.within("calls on the light model", float64(l.r.Books[1].Offered), 0, 0)
 			l.within("completed after midnight a minute", float64(l.sum(16*minutes, 25*minutes).Completed)/9, 600, 1500)
 		}},
+		{"told-day", func(l *life) {
+			l.within("goodput before noon", l.good(0, 4*minutes+30*time.Second), 0.95, 1.05)
+			l.within("completed while the day is over", float64(l.sum(6*minutes, 15*minutes).Completed), 0, 0)
+			l.within("calls on the light model", float64(l.r.Books[1].Offered), 0, 0)
+			l.within("completed after midnight a minute", float64(l.sum(16*minutes, 20*minutes).Completed)/4, 400, 1500)
+		}},
 		{"ban", func(l *life) {
 			b := l.r.Books[0].Refused
 			l.within("refused by the limit", float64(b.Requests), 20, 60)

@@ -115,6 +115,9 @@ func TestFinds(t *testing.T) {
 		{"requests told", "rpm: {limit: 500}\ntpm: {limit: 200000}\nrefusal: {headers: true}", "requests", OpenAI, 500, 0.74},
 		{"tokens told", "rpm: {limit: 500}\ntpm: {limit: 200000}\nrefusal: {headers: true}", "tokens", OpenAI, 200_000, 0.74},
 	} {
+		if testing.Short() && c.truth >= 100 {
+			continue // they take the longest
+		}
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := world(t, "service: {base: 300ms, output_tokens_per_s: 100, cv: 0.1}\n"+c.lines)
