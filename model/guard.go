@@ -285,7 +285,7 @@ func (v *verdict) judge() {
 		wasteErrors += v.othersBefore.wasteError() + v.others.wasteError()
 	}
 	v.goodput, v.waste = change(v.since.ok, v.expected), v.since.wasted()-wasted
-	v.goodputNoise, v.wasteNoise = PPM(root(errors)), PPM(root(wasteErrors))
+	v.goodputNoise, v.wasteNoise = PPM(isqrt(errors)), PPM(isqrt(wasteErrors))
 }
 
 // enough reports whether there is enough on every side for a verdict.
@@ -345,21 +345,6 @@ func change(got, want uint64) PPM {
 
 // errorOf is the square of the relative error of a count, in 1e-12.
 func errorOf(n uint64) uint64 { return 1_000_000_000_000 / max(n, 1) }
-
-// root is the whole part of the square root.
-func root(n uint64) uint64 {
-	if n == 0 {
-		return 0
-	}
-	x := uint64(1) << ((bits.Len64(n) + 1) / 2)
-	for {
-		y := (x + n/x) / 2
-		if y >= x {
-			return x
-		}
-		x = y
-	}
-}
 
 // mulDivU is a times b by c, as far as it fits.
 func mulDivU(a, b, c uint64) uint64 {
