@@ -83,9 +83,23 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return report(stderr, usage(err))
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: p.LogLevel}))
-	stopping := context.AfterFunc(ctx, func() { log.Info("stopping; a second signal ends at once") })
-	defer stopping()
+	defer announce(ctx, log)()
 	return report(stderr, parsed.Run(&env{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, log: log}))
+}
+
+// announce says once that ctx ended. The returned function ends that and
+// waits for a line being written, since the streams are the caller's.
+func announce(ctx context.Context, log *slog.Logger) func() {
+	said := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(said)
+		log.Info("stopping; a second signal ends at once")
+	})
+	return func() {
+		if !stop() {
+			<-said
+		}
+	}
 }
 
 // withDefault is a flag's or argument's help with its default.
