@@ -46,10 +46,12 @@ func tool(t *testing.T, b block) (file string, command []string, folder, missing
 	}
 	switch b.language {
 	case "python":
-		if !have("python3", "-c", "import openai") {
-			return "", nil, "", "python3 with openai"
+		for _, python := range []string{nodeFolder + "/venv/bin/python", "python3"} {
+			if have(python, "-c", "import openai") {
+				return file, []string{python, file}, "", ""
+			}
 		}
-		return file, []string{"python3", file}, "", ""
+		return "", nil, "", "openai for Python: " + nodeFolder + "/requirements.txt says which"
 	case "js":
 		if _, err := os.Stat(nodeFolder + "/node_modules/@anthropic-ai"); err != nil || !have("node") {
 			return "", nil, "", "node with the SDKs in cmd/weir/sdktest"
