@@ -109,7 +109,10 @@ const (
 
 // DayOfTenant returns the id of a tenant's day; a channel's and a quota group's
 // are those of their budget pools.
-func DayOfTenant(tenant string) string { return "tenant/" + tenant }
+func DayOfTenant(tenant string) string { return tenantDays + tenant }
+
+// tenantDays is what the names of tenants' days begin with.
+const tenantDays = "tenant/"
 
 // dayEnd returns the first instant after t at which it is reset o'clock.
 func dayEnd(t, reset Nanos) Nanos {
@@ -120,7 +123,7 @@ func dayEnd(t, reset Nanos) Nanos {
 func (d *day) limited() bool { return d.soft != [NumDaily]int64{} || d.hard != [NumDaily]int64{} }
 
 // told reports whether agents hear of the day: they show a tenant what it used.
-func (d *day) told() bool { return d.limited() || strings.HasPrefix(d.name, DayOfTenant("")) }
+func (d *day) told() bool { return d.limited() || strings.HasPrefix(d.name, tenantDays) }
 
 // configure takes the limits in force and the hour at which the day ends. clock
 // is the time by the log's clock.

@@ -62,6 +62,20 @@ func (f *Fleet) day(name string) *day {
 	return f.days[i]
 }
 
+// dayOfTenant returns the day of a tenant without making its name.
+func (f *Fleet) dayOfTenant(tenant string) *day {
+	i, ok := slices.BinarySearchFunc(f.days, tenant, func(d *day, t string) int {
+		if name, of := strings.CutPrefix(d.name, tenantDays); of {
+			return compare(name, t)
+		}
+		return compare(d.name, tenantDays)
+	})
+	if !ok {
+		return nil
+	}
+	return f.days[i]
+}
+
 // addDay returns the day of that name, making it when it is new.
 func (f *Fleet) addDay(name string) (d *day, fresh bool) {
 	i, ok := slices.BinarySearchFunc(f.days, name, func(d *day, n string) int { return compare(d.name, n) })
@@ -214,7 +228,7 @@ func (f *Fleet) bill(c *channel, a *Attempt, fx *Effects) {
 	if a.Tenant == "" {
 		return
 	}
-	if d := f.day(DayOfTenant(a.Tenant)); d != nil && f.ended(a) >= d.since {
+	if d := f.dayOfTenant(a.Tenant); d != nil && f.ended(a) >= d.since {
 		f.billDay(d, requests, tokens, pico, fx)
 	}
 }

@@ -36,12 +36,15 @@ type Gate struct {
 	byPool    map[string]*gatePool
 	byRoute   map[string]*gateRoute
 	quotas    map[string]*gateQuota
-	tenants   map[string]*gateTenant // "" for all that are not configured
-	hogs      uint64                 // counts searches
-	lately    *gateRoute             // found last, nil for none
-	channels  []*gateChannel         // sorted by name
-	pools     []*gatePool            // sorted by name
-	routes    []*gateRoute           // sorted by name
+	// spender is the tenant whose day was looked for last, spends what was found.
+	spender  string
+	spends   *gateQuota
+	tenants  map[string]*gateTenant // "" for all that are not configured
+	hogs     uint64                 // counts searches
+	lately   *gateRoute             // found last, nil for none
+	channels []*gateChannel         // sorted by name
+	pools    []*gatePool            // sorted by name
+	routes   []*gateRoute           // sorted by name
 
 	requests gateRequests
 	queue    gateQueue

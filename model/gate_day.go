@@ -19,7 +19,7 @@ func (g *Gate) quota(now Nanos, set *LimitSet, q *Quota) {
 		return
 	case t == nil:
 		t = &gateQuota{}
-		g.quotas[q.Name] = t
+		g.quotas[q.Name], g.spender = t, ""
 	case set.Term < t.term || set.Term == t.term && set.Seq < t.seq:
 		g.number.stale++
 		return
@@ -33,7 +33,10 @@ func (g *Gate) tenantQuota(now Nanos, tenant string) *gateQuota {
 	if tenant == "" || len(g.quotas) == 0 {
 		return nil
 	}
-	if q := g.quotas[DayOfTenant(tenant)]; q != nil && now < q.until {
+	if tenant != g.spender {
+		g.spender, g.spends = tenant, g.quotas[DayOfTenant(tenant)]
+	}
+	if q := g.spends; q != nil && now < q.until {
 		return q
 	}
 	return nil
@@ -116,6 +119,7 @@ func (g *Gate) forgetQuotas() {
 	for name := range g.quotas {
 		if !known[name] {
 			delete(g.quotas, name)
+			g.spender = ""
 		}
 	}
 }

@@ -10,8 +10,24 @@ type engine struct {
 	held    int64 // slots taken by saying no
 	jobs    []job
 	free    []int32
-	heap    []int32 // running jobs by (mark, seq)
+	heap    []next // running jobs
 	seq     uint64
+	// dueAt is what due returns until the heap or the pace changes, 0 for not
+	// known.
+	dueAt int64
+}
+
+// next is the next thing that happens to a running job: ordered by its mark,
+// then by the job's start. The keys lie in the heap itself, since a job is
+// large.
+type next struct {
+	mark int64
+	seq  uint64
+	slot int32
+}
+
+func (a *next) before(b *next) bool {
+	return a.mark < b.mark || a.mark == b.mark && a.seq < b.seq
 }
 
 // job is a call that was accepted.
@@ -85,7 +101,9 @@ func (e *engine) stop(now int64, slot int32) {
 
 // turn sets the pace for the load of the moment.
 func (e *engine) turn(now int64) {
-	e.pace.turn(now, slowdown(e.law, e.running+e.held+e.law.Background))
+	if e.pace.turn(now, slowdown(e.law, e.running+e.held+e.law.Background)) {
+		e.dueAt = 0
+	}
 }
 
 // room reports whether another call may start.
@@ -96,7 +114,10 @@ func (e *engine) due() int64 {
 	if len(e.heap) == 0 {
 		return Never
 	}
-	return e.pace.when(e.jobs[e.heap[0]].mark)
+	if e.dueAt == 0 {
+		e.dueAt = e.pace.when(e.heap[0].mark)
+	}
+	return e.dueAt
 }
 
 // generate moves a job from its first token to its end.
@@ -104,18 +125,13 @@ func (e *engine) generate(slot int32) {
 	j := &e.jobs[slot]
 	j.stage = 1
 	j.mark += j.total - j.first
-	e.down(j.pos)
-}
-
-// less orders jobs by their mark, then by their start.
-func (e *engine) less(a, b int32) bool {
-	x, y := &e.jobs[a], &e.jobs[b]
-	return x.mark < y.mark || x.mark == y.mark && x.seq < y.seq
+	e.down(j.pos, next{j.mark, j.seq, slot})
 }
 
 func (e *engine) push(slot int32) {
-	e.heap = append(e.heap, slot)
-	e.up(int32(len(e.heap) - 1))
+	j := &e.jobs[slot]
+	e.heap = append(e.heap, next{})
+	e.up(int32(len(e.heap)-1), next{j.mark, j.seq, slot})
 }
 
 // drop removes the entry at a place of the heap.
@@ -123,57 +139,60 @@ func (e *engine) drop(pos int32) {
 	last := int32(len(e.heap) - 1)
 	moved := e.heap[last]
 	e.heap = e.heap[:last]
-	if pos == last {
-		return
+	e.dueAt = 0
+	switch {
+	case pos == last:
+	case pos > 0 && moved.before(&e.heap[(pos-1)/2]):
+		e.up(pos, moved)
+	default:
+		e.down(pos, moved)
 	}
-	e.place(pos, moved)
-	e.down(pos)
-	e.up(e.jobs[moved].pos)
 }
 
-func (e *engine) place(pos, slot int32) {
-	e.heap[pos] = slot
-	e.jobs[slot].pos = pos
+func (e *engine) place(pos int32, n next) {
+	e.heap[pos] = n
+	e.jobs[n.slot].pos = pos
 }
 
-func (e *engine) up(pos int32) {
-	slot := e.heap[pos]
+// up and down put n where it belongs, given that place pos is to be filled.
+func (e *engine) up(pos int32, n next) {
+	e.dueAt = 0
 	for pos > 0 {
 		parent := (pos - 1) / 2
-		if !e.less(slot, e.heap[parent]) {
+		if !n.before(&e.heap[parent]) {
 			break
 		}
 		e.place(pos, e.heap[parent])
 		pos = parent
 	}
-	e.place(pos, slot)
+	e.place(pos, n)
 }
 
-func (e *engine) down(pos int32) {
-	slot := e.heap[pos]
+func (e *engine) down(pos int32, n next) {
+	e.dueAt = 0
 	for {
 		child := 2*pos + 1
 		if int(child) >= len(e.heap) {
 			break
 		}
-		if int(child+1) < len(e.heap) && e.less(e.heap[child+1], e.heap[child]) {
+		if int(child+1) < len(e.heap) && e.heap[child+1].before(&e.heap[child]) {
 			child++
 		}
-		if !e.less(e.heap[child], slot) {
+		if !e.heap[child].before(&n) {
 			break
 		}
 		e.place(pos, e.heap[child])
 		pos = child
 	}
-	e.place(pos, slot)
+	e.place(pos, n)
 }
 
 // nextEnd returns when the first of the running calls ends at the present
 // pace. It looks at all of them.
 func (e *engine) nextEnd() int64 {
 	first := Never
-	for _, slot := range e.heap {
-		j := &e.jobs[slot]
+	for i := range e.heap {
+		j := &e.jobs[e.heap[i].slot]
 		end := j.mark
 		if j.stage == 0 && !j.fails {
 			end += j.total - j.first

@@ -63,7 +63,7 @@ func (d *ideal) reach(now int64) {
 			return
 		}
 		if due <= d.wakeAt {
-			d.pass(at, d.engine.heap[0])
+			d.pass(at, d.engine.heap[0].slot)
 		}
 		d.admit(at)
 	}
@@ -114,7 +114,8 @@ func (d *ideal) admit(now int64) {
 	}
 }
 
-// backlog is a queue in one slice whose dead head is cut off now and then.
+// backlog is a queue in one slice whose dead head is cut off when there is no
+// room.
 type backlog struct {
 	items []Demand
 	head  int
@@ -122,12 +123,23 @@ type backlog struct {
 
 func (b *backlog) length() int    { return len(b.items) - b.head }
 func (b *backlog) first() *Demand { return &b.items[b.head] }
-func (b *backlog) push(d Demand)  { b.items = append(b.items, d) }
+
+// push adds an item. A full slice of which half is dead is used anew.
+func (b *backlog) push(d Demand) {
+	if len(b.items) == cap(b.items) && b.head > len(b.items)/2 {
+		b.tidy()
+	}
+	b.items = append(b.items, d)
+}
 
 func (b *backlog) pop() {
-	b.head++
-	if b.head*2 >= len(b.items) {
-		b.items = b.items[:copy(b.items, b.items[b.head:])]
-		b.head = 0
+	if b.head++; b.head == len(b.items) {
+		b.tidy()
 	}
+}
+
+// tidy cuts off the dead head.
+func (b *backlog) tidy() {
+	b.items = b.items[:copy(b.items, b.items[b.head:])]
+	b.head = 0
 }

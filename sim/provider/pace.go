@@ -67,10 +67,11 @@ func (p *pace) when(v int64) int64 {
 	return p.at + scaleUp(max(0, v-p.shown), p.factor, incident.PPM)
 }
 
-// turn changes the factor from now on.
-func (p *pace) turn(now, factor int64) {
+// turn changes the factor from now on and reports whether it did.
+func (p *pace) turn(now, factor int64) bool {
 	if factor == p.factor {
-		return
+		return false
 	}
 	p.shown, p.at, p.factor = p.read(now), now, factor
+	return true
 }

@@ -208,7 +208,7 @@ func (p *Provider) reach(now int64) int64 {
 		case p.holds.due():
 			p.let(at)
 		default:
-			p.pass(at, p.engine.heap[0])
+			p.pass(at, p.engine.heap[0].slot)
 		}
 	}
 	p.now = max(p.now, now)

@@ -69,7 +69,13 @@ type fifoItem struct {
 	i, life uint32
 }
 
-func (f *fifo) push(i, life uint32) { f.items = append(f.items, fifoItem{i, life}) }
+func (f *fifo) push(i, life uint32) {
+	if len(f.items) == cap(f.items) && f.head > len(f.items)/2 {
+		f.items = f.items[:copy(f.items, f.items[f.head:])]
+		f.head = 0
+	}
+	f.items = append(f.items, fifoItem{i, life})
+}
 
 func (f *fifo) pop() (i, life uint32, ok bool) {
 	if f.head == len(f.items) {
@@ -77,10 +83,6 @@ func (f *fifo) pop() (i, life uint32, ok bool) {
 	}
 	it := f.items[f.head]
 	f.head++
-	if f.head > 1024 && f.head*2 > len(f.items) {
-		f.items = append(f.items[:0], f.items[f.head:]...)
-		f.head = 0
-	}
 	return it.i, it.life, true
 }
 
@@ -90,7 +92,7 @@ type directDoor struct{ a *agent }
 
 func (d *directDoor) ask(i uint32) {
 	w := d.a.w
-	w.send(i, w.firstChannel(w.requests.at(i).Workload), model.Permit{})
+	w.send(i, w.firstChannel(w.requests.at(i).Workload), 0)
 }
 
 func (d *directDoor) leave(i uint32)  { d.a.w.abandon(i) }

@@ -88,7 +88,7 @@ func (w *world) stop(a *agent) (cut []uint64) {
 	for i := range w.requests.used {
 		if r := w.requests.at(i); r.alive && r.Agent == a.index {
 			if k, ok := w.abandon(i); ok {
-				cut = append(cut, w.attempts.at(k).permit.ID)
+				cut = append(cut, w.attempts.at(k).permit)
 			}
 			w.book.second.Failed++
 			if w.oracle != nil {

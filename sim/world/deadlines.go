@@ -30,6 +30,9 @@ func newDeadlines(inc *incident.Incident) []deadlines {
 
 // add puts in an instant and reports whether an event is wanted for it.
 func (d *deadlines) add(e deadline) bool {
+	if len(d.items) == cap(d.items) && d.head > len(d.items)/2 {
+		d.tidy()
+	}
 	d.items = append(d.items, e)
 	for k := len(d.items) - 1; k > d.head && d.items[k-1].at > d.items[k].at; k-- {
 		d.items[k-1], d.items[k] = d.items[k], d.items[k-1]
@@ -54,17 +57,14 @@ func (d *deadlines) next(now int64, marks []uint32) (i uint32, at int64, ok bool
 			return 0, e.at, false
 		}
 		d.head++
-		d.tidy()
 		return e.i, 0, true
 	}
 	d.items, d.head, d.armed = d.items[:0], 0, never
 	return 0, never, false
 }
 
-// tidy cuts off the dead head now and then.
+// tidy cuts off the dead head, which is done where there is no room.
 func (d *deadlines) tidy() {
-	if d.head > 1024 && d.head*2 > len(d.items) {
-		d.items = d.items[:copy(d.items, d.items[d.head:])]
-		d.head = 0
-	}
+	d.items = d.items[:copy(d.items, d.items[d.head:])]
+	d.head = 0
 }

@@ -234,7 +234,7 @@ func (o *oracle) start() bool {
 		return false
 	}
 	o.remove(best.i)
-	o.w.send(best.i, to, model.Permit{})
+	o.w.send(best.i, to, 0)
 	return true
 }
 

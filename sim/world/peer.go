@@ -334,7 +334,7 @@ func (d *peerDoor) serve(k int) bool {
 			t.state = trySent
 			t.tries++
 			t.mark = l.limiter.Start(d.a.w.now, c)
-			d.a.w.send(p.i, d.a.w.inc.Channels[k].Name, model.Permit{})
+			d.a.w.send(p.i, d.a.w.inc.Channels[k].Name, 0)
 		}
 		return true
 	}

@@ -35,9 +35,8 @@ type attempt struct {
 	gen     uint32
 	alive   bool
 	service int32
-	channel string
 	ticket  provider.Ticket
-	permit  model.Permit
+	permit  uint64
 	sent    int64
 	refusal provider.Refusal
 	headers provider.Headers // of its answer
@@ -285,11 +284,11 @@ func (w *world) expire(i uint32) {
 }
 
 // send makes an attempt at the channel's provider.
-func (w *world) send(i uint32, channel string, permit model.Permit) {
+func (w *world) send(i uint32, channel string, permit uint64) {
 	r := w.requests.at(i)
 	k := w.attempts.take()
 	a := w.attempts.at(k) // every field is set anew but gen, and refusal where there is none
-	a.request, a.alive, a.channel, a.permit, a.sent, a.ticket = i, true, channel, permit, w.now, 0
+	a.request, a.alive, a.permit, a.sent, a.ticket = i, true, permit, w.now, 0
 	a.service = w.service(channel)
 	r.attempt = k
 	r.sent++

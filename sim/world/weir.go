@@ -100,7 +100,7 @@ func (d *weirDoor) take(i uint32, r *model.Reply) {
 	q.ticket = 0
 	switch r.Kind {
 	case model.ReplyAdmitted:
-		w.send(i, r.Permit.Channel, r.Permit)
+		w.send(i, r.Permit.Channel, r.Permit.ID)
 	case model.ReplyQueued:
 		q.ticket = r.Ticket
 		d.keep(r.Ticket, i)
@@ -119,7 +119,7 @@ func (d *weirDoor) leave(i uint32) {
 		d.gate.Leave(w.nanos(), t)
 	}
 	if k, ok := w.abandon(i); ok {
-		d.gate.Done(w.nanos(), w.attempts.at(k).permit.ID, model.Outcome{Class: model.ClassCanceled, RetryAfter: -1, Rule: "sim"})
+		d.gate.Done(w.nanos(), w.attempts.at(k).permit, model.Outcome{Class: model.ClassCanceled, RetryAfter: -1, Rule: "sim"})
 	}
 	d.settle()
 }
@@ -129,14 +129,14 @@ func (d *weirDoor) accepted(k uint32) {
 	w := d.a.w
 	a := w.attempts.at(k)
 	if w.inc.Workloads[w.requests.at(a.request).Workload].Client.Stream {
-		d.gate.FirstToken(w.nanos(), a.permit.ID)
+		d.gate.FirstToken(w.nanos(), a.permit)
 	}
 }
 
 func (d *weirDoor) settled(i, k uint32, o model.Outcome) {
 	w := d.a.w
 	judge(&o)
-	next := d.gate.Done(w.nanos(), w.attempts.at(k).permit.ID, o)
+	next := d.gate.Done(w.nanos(), w.attempts.at(k).permit, o)
 	switch next.Kind {
 	case model.NextFinished:
 		w.succeed(i)
