@@ -205,14 +205,18 @@ func (c *callers) end(t *testing.T) {
 // TestLeaderKilled kills whichever controller leads, as kill -9 does, again
 // and again under load: a standby follows each time, no call fails, never are
 // more calls at the provider than it was said to take, and in the end every
-// attempt was counted once by all three.
+// attempt was counted once by all three. The long form holds the fleet to its
+// promise: another leads within four seconds, in the middle within two and a
+// half, and in the ten seconds from the kill on nine tenths of the calls of
+// the five seconds before it are answered.
 func TestLeaderKilled(t *testing.T) {
-	kills := 2
+	kills, before, around := 2, time.Second, 3*time.Second
 	if testing.Short() {
 		kills = 1
 	}
-	if os.Getenv("WEIR_LONG") == "1" {
-		kills = 50
+	long := os.Getenv("WEIR_LONG") == "1"
+	if long {
+		kills, before, around = 50, 5*time.Second, 10*time.Second
 	}
 	bus, provider := natstest.Start(t, natstest.Listen), newStation(t)
 	f := newTrio(t, bus.URL(), provider.URL)
@@ -222,18 +226,18 @@ func TestLeaderKilled(t *testing.T) {
 	var took []time.Duration
 	var ratios []float64
 	for range kills {
-		before, span := calls.done.Load(), 2*time.Second
-		time.Sleep(span + time.Duration(rand.IntN(500))*time.Millisecond)
-		rate := float64(calls.done.Load()-before) / span.Seconds()
+		time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
+		rate := calls.rate(before)
 		killed, start := leader, time.Now()
-		before = calls.done.Load()
+		until := calls.rates(around)
 		f.controllers[killed].kill()
 		leader = f.led(killed)
 		took = append(took, time.Since(start))
 		f.controller(killed)
-		ratios = append(ratios, float64(calls.done.Load()-before)/time.Since(start).Seconds()/rate)
+		ratios = append(ratios, <-until/rate)
 	}
 	calls.end(t)
+	t.Logf("calls after each kill, of those before: %.2f", ratios)
 	slices.Sort(took)
 	slices.Sort(ratios)
 	t.Logf("%d kills: another led after %s in the middle, %s at the most; calls meanwhile %.2f of before in the middle, %.2f at the least; %d calls",
@@ -241,7 +245,20 @@ func TestLeaderKilled(t *testing.T) {
 	if most := provider.most.Load(); most > stationTakes {
 		t.Errorf("%d calls at once at the provider, it takes %d", most, stationTakes)
 	}
+	if long && (ratios[0] < 0.9 || took[len(took)/2] > 2500*time.Millisecond || took[len(took)-1] > 4*time.Second) {
+		t.Error("want another leader within 4 s, in the middle within 2.5 s, and 0.9 of the calls")
+	}
 	f.wantCounted(provider.served.Load())
+}
+
+// rate returns how many calls a second are answered from now on for a time.
+func (c *callers) rate(span time.Duration) float64 { return <-c.rates(span) }
+
+// rates is rate for who does something else meanwhile.
+func (c *callers) rates(span time.Duration) <-chan float64 {
+	out, done, start := make(chan float64, 1), c.done.Load(), time.Now()
+	time.AfterFunc(span, func() { out <- float64(c.done.Load()-done) / time.Since(start).Seconds() })
+	return out
 }
 
 // wantCounted waits until every controller has counted that many attempts.
