@@ -225,7 +225,7 @@ func (c *counts) number(x int64, before, after []byte) {
 		set(&c.used)
 	case endsWith(before, "remaining", "剩余"):
 		set(&c.remaining)
-	case endsWith(before, "limit", "limit of", "limit is", "limited to", "max rpm", "max tpm", "max rpd", "max tpd", "max concurrency", "max organization concurrency", "maximum of", "up to", "quota of", "allowed", "最多", "最多请求", "最多调用", "上限为", "上限", "限制为", "不超过", "限额为", "限额", "exceeded"):
+	case endsWith(before, "limit", "limit of", "limit is", "limited to", "max rpm", "max tpm", "max rpd", "max tpd", "max concurrency", "max organization concurrency", "per minute", "per_minute", "per second", "per_second", "parallel requests", "parallel_requests", "concurrent requests", "maximum of", "up to", "quota of", "allowed", "最多", "最多请求", "最多调用", "上限为", "上限", "限制为", "不超过", "限额为", "限额", "exceeded"):
 		if _, n := leadUnit(after); n == 0 || after[0] == 'm' && n == 1 {
 			set(&c.limit)
 		}
@@ -241,6 +241,11 @@ func isRate(after []byte) bool {
 		if rest, ok := strings.CutPrefix(s, start); ok {
 			s = strings.TrimLeft(rest, " ")
 			break
+		}
+	}
+	for _, unit := range [...]string{"rpm", "rps", "rpd", "tpm", "tps", "tpd", "qps", "qpm"} {
+		if rest, ok := strings.CutPrefix(s, unit); ok {
+			return rest == "" || !isLetter(rune(rest[0]))
 		}
 	}
 	return strings.HasPrefix(s, "per ") || strings.HasPrefix(s, "/") && isUnit([]byte(s[1:])) || strings.HasPrefix(s, "every ")

@@ -167,22 +167,29 @@ func endsWith(text []byte, ends ...string) bool {
 // asksToWait reports whether the words around a span make it a wait.
 func asksToWait(before, after []byte) bool {
 	after = bytes.TrimLeft(after, " ")
-	for _, word := range [...]string{"后", "之后", "以后"} {
+	for _, word := range [...]string{"后", "之后", "以后", "後", "之後", "以後", "후", "뒤", "내에 다시"} {
 		if bytes.HasPrefix(after, []byte(word)) {
 			return true
 		}
 	}
-	if endsWith(before, "等待", "请等", "剩余", "还需", "需等待", "稍等", "冷却") {
+	if endsWith(before, "等待", "请等", "請等", "剩余", "还需", "需等待", "稍等", "冷却", "через", "подождите", "blocked for", "banned for", "locked for", "been timed out for") {
 		return true
 	}
 	if hasPrefixFold(after, "before retry") || hasPrefixFold(after, "until") || hasPrefixFold(after, "remaining") || hasPrefixFold(after, "and try again") || hasPrefixFold(after, "and retry") || hasPrefixFold(after, "then retry") {
 		return true
 	}
-	if !endsWith(before, "in", "after", "for", "wait", "about", "approximately", "around", "least", "another", "within", "~", "delay", "retry", "after about", "backoff") {
+	if !endsWith(before, "in", "after", "for", "wait", "about", "approximately", "around", "least", "another", "within", "~", "delay", "retry", "after about", "backoff", "dans", "en", "em", "tra", "fra", "nach", "après", "après un délai de") {
 		return false
 	}
 	lower := bytes.ToLower(before)
 	for _, word := range [...]string{"again", "retry", "wait", "reset", "replenish", "available", "back ", "cool", "unblock", "lift", "refresh", "renew", "resume", "recover", "restor", "banned", "block"} {
+		if bytes.Contains(lower, []byte(word)) {
+			return true
+		}
+	}
+	// In other languages the verb may stand behind.
+	lower = append(lower, bytes.ToLower(after[:min(len(after), 40)])...)
+	for _, word := range [...]string{"erneut", "versuch", "warten", "réessay", "patient", "attend", "intént", "intent", "vuelv", "esper", "tente", "aguard", "riprov"} {
 		if bytes.Contains(lower, []byte(word)) {
 			return true
 		}

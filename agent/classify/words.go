@@ -9,7 +9,8 @@ import (
 
 // words turns text into the form phrases are matched in: lower case, single
 // spaces between words, a space at both ends, no punctuation. CamelCase and
-// codes_with_separators fall apart into words, Chinese stands apart from Latin,
+// codes_with_separators fall apart into words, Chinese stands apart from Latin
+// and is written in simplified characters,
 // "calls/min" reads "calls per min", and "80,000" is one number. Links are
 // left out but for their fragment: what they are called says nothing.
 func words(dst, text []byte) []byte {
@@ -52,7 +53,7 @@ func words(dst, text []byte) []byte {
 			if last < utf8.RuneSelf {
 				dst = gap(dst)
 			}
-			dst = utf8.AppendRune(dst, c)
+			dst = utf8.AppendRune(dst, plainRune(c))
 		default:
 			dst = gap(dst)
 			c = ' '
@@ -61,6 +62,27 @@ func words(dst, text []byte) []byte {
 		i += size
 	}
 	return gap(dst)
+}
+
+// traditional lists Chinese characters of error messages in their traditional
+// form, simple the same in the simplified one, in which phrases are compared.
+const (
+	traditional = "餘額請過頻錯誤無網關連線時間後試達數據務載負擁擠隊認證權號帳戶鑰驗費開啟運資產單價儲調當併發內長輸審違規處統獲類參異絕環態應總計鎖聯繫員購買訂閱還點擊結暫維護門飽滿極復個級碼嘗觸機鑑經銀專業對現選這種該"
+	simple      = "余额请过频错误无网关连线时间后试达数据务载负拥挤队认证权号账户钥验费开启运资产单价储调当并发内长输审违规处统获类参异绝环态应总计锁联系员购买订阅还点击结暂维护门饱满极复个级码尝触机鉴经银专业对现选这种该"
+)
+
+// plainRune returns a letter beyond ASCII in lower case and, where it is a
+// traditional Chinese one that error messages use, in its simplified form.
+func plainRune(c rune) rune {
+	if c < 0x4e00 || c > 0x9fff {
+		return unicode.ToLower(c)
+	}
+	at := strings.IndexRune(traditional, c)
+	if at < 0 {
+		return c
+	}
+	r, _ := utf8.DecodeRuneInString(simple[at:]) // each has three bytes in both
+	return r
 }
 
 // gap ends dst with exactly one space.

@@ -13,6 +13,8 @@ func TestWords(t *testing.T) {
 		"80,000 tokens/min, 3 / s, and/or":          " 80000 tokens per min 3 per s and or ",
 		"see https://x.example/billing#token-limit": " see token limit ",
 		"达到RPM上限，请重试":                               " 达到 rpm 上限 请重试 ",
+		"系統繁忙，請稍後重試":                                " 系统繁忙 请稍后重试 ",
+		"Превышен ЛИМИТ":                            " превышен лимит ",
 		"isn’t":                                     " isn t ",
 		"":                                          " ",
 	} {
