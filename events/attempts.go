@@ -92,7 +92,7 @@ func appendNext(b []byte, start int, pools []model.PoolReport) []byte {
 	if !slices.ContainsFunc(pools, func(p model.PoolReport) bool { return p.Next > 0 }) {
 		return b
 	}
-	added(b, start)
+	added(b, start, 1)
 	b, at := open(b)
 	for i := range pools {
 		b = appendCount(b, pools[i].Next)
@@ -101,7 +101,7 @@ func appendNext(b []byte, start int, pools []model.PoolReport) []byte {
 }
 
 func readNext(r *reader, pools []model.PoolReport) {
-	if !r.more() {
+	if !r.has(1) {
 		return
 	}
 	r.open()

@@ -35,9 +35,16 @@ func encodeConfig(b []byte, start int, c *model.Config) []byte {
 	b = appendSorted(b, c.Groups, func(x *model.GroupConfig) string { return x.Name }, appendGroup)
 	b = appendSorted(b, c.Routes, func(x *model.RouteConfig) string { return x.Name }, appendRoute)
 	b = appendSorted(b, c.Tenants, func(x *model.TenantConfig) string { return x.Name }, appendTenant)
-	if slices.ContainsFunc(c.Tenants, tenantHasMore) {
-		added(b, start)
+	pushed := c.By != "" || c.Why != ""
+	if pushed || slices.ContainsFunc(c.Tenants, tenantHasMore) {
+		added(b, start, 1)
 		b = appendSorted(b, c.Tenants, func(x *model.TenantConfig) string { return x.Name }, appendTenantMore)
+	}
+	if pushed {
+		added(b, start, 2)
+		b, at = open(b)
+		b = appendString(b, c.By, maxString)
+		b = shut(appendString(b, c.Why, maxText), at)
 	}
 	return b
 }
@@ -179,8 +186,13 @@ func readConfig(r *reader) *model.Config {
 	})
 	c.Routes = readSorted(r, "routes", maxRoutes, 4, readRoute)
 	c.Tenants = readSorted(r, "tenants", maxTenants, 7, readTenant)
-	if r.more() {
+	if r.has(1) {
 		readTenantsMore(r, c)
+	}
+	if r.has(2) {
+		r.open()
+		c.By, c.Why = r.str("by", maxString), r.str("why", maxText)
+		r.shut()
 	}
 	return c
 }

@@ -16,7 +16,7 @@ const version = generation << 4
 
 const (
 	generation = 1
-	additions  = 1
+	additions  = 2
 )
 
 // MaxSnapshot is the largest encoded Rebase, in bytes. One that is larger
@@ -190,8 +190,8 @@ func (r *reader) head() byte {
 // newer reports whether the entry may hold additions unknown to this version.
 func (r *reader) newer() bool { return r.version&15 > additions }
 
-// more reports whether the section of the first addition follows.
-func (r *reader) more() bool { return r.err == nil && r.version&15 > 0 }
+// has reports whether the section of addition n follows.
+func (r *reader) has(n byte) bool { return r.err == nil && r.version&15 >= n }
 
 // finish checks that the entry ends where its sections do.
 func (r *reader) finish() {

@@ -32,6 +32,9 @@ func Describe(r model.Record) string {
 	case *model.Config:
 		fmt.Fprintf(&b, "config %d channels, %d groups, %d routes, %d tenants, %s",
 			len(f.Channels), len(f.Groups), len(f.Routes), len(f.Tenants), f.Mode)
+		if f.By != "" || f.Why != "" {
+			fmt.Fprintf(&b, ", by %s: %s", word(f.By), text(f.Why))
+		}
 	case *model.ParamSet:
 		fmt.Fprintf(&b, "params %s %s by %s: %s", word(f.Name), f.Params.Hash(), word(f.By), text(f.Why))
 		describeGuard(&b, f)

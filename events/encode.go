@@ -56,8 +56,8 @@ func appendString(b []byte, s string, most int) []byte {
 	return append(b, s...)
 }
 
-// added marks the entry that begins at start as one with additions.
-func added(b []byte, start int) { b[start] = generation<<4 | additions }
+// added marks the entry that begins at start as one with the first n additions.
+func added(b []byte, start, n int) { b[start] = byte(generation<<4 | n) }
 
 // open begins a section and returns its place for shut.
 func open(b []byte) ([]byte, int) { return append(b, 0), len(b) + 1 }

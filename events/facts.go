@@ -96,7 +96,7 @@ func encodeParams(b []byte, p *model.ParamSet) []byte {
 	if p.Canary == "" && p.Guard == (model.Guard{}) {
 		return b
 	}
-	added(b, from)
+	added(b, from, 1)
 	b, at = open(b)
 	b = appendString(b, p.Canary, maxString)
 	b = appendCount(b, p.Guard.For)
@@ -126,7 +126,7 @@ func readParams(r *reader) model.Fact {
 		}
 	}
 	r.shut()
-	if r.more() {
+	if r.has(1) {
 		r.open()
 		p.Canary = r.str("canary", maxString)
 		p.Guard = model.Guard{For: model.Nanos(r.count()), Goodput: model.PPM(r.signed()), Waste: model.PPM(r.signed())}

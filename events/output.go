@@ -54,7 +54,7 @@ func appendDays(b []byte, l *model.LimitSet, start int) []byte {
 	if len(spent)+len(l.Quotas) == 0 {
 		return b
 	}
-	added(b, start)
+	added(b, start, 1)
 	b, at := open(b)
 	b = appendUvarint(b, uint64(len(spent)))
 	for _, i := range spent {
@@ -77,7 +77,7 @@ func appendDays(b []byte, l *model.LimitSet, start int) []byte {
 }
 
 func readDays(r *reader, l *model.LimitSet) {
-	if !r.more() {
+	if !r.has(1) {
 		return
 	}
 	r.open()
@@ -210,7 +210,7 @@ func appendScarce(b []byte, start int, pools []model.PoolGrant) []byte {
 	if n == 0 {
 		return b
 	}
-	added(b, start)
+	added(b, start, 1)
 	b, at := open(b)
 	b = appendUvarint(b, uint64(n))
 	for i := range pools {
@@ -222,7 +222,7 @@ func appendScarce(b []byte, start int, pools []model.PoolGrant) []byte {
 }
 
 func readScarce(r *reader, pools []model.PoolGrant) {
-	if !r.more() {
+	if !r.has(1) {
 		return
 	}
 	r.open()

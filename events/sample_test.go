@@ -18,6 +18,7 @@ func samples() map[string]model.Fact {
 		"summary":  sampleSummary(),
 		"config":   sampleConfig(),
 		"tenants":  sampleTenants(),
+		"pushed":   &model.Config{Fleet: "default", By: "ops", Why: "the spare is back"},
 		"params":   &model.ParamSet{Name: "spring", By: "ops", Why: "calmer cuts", Params: params},
 		"guarded": &model.ParamSet{
 			Name: "spring", By: "ops", Why: "calmer cuts", Params: params, Canary: "main",

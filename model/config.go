@@ -20,6 +20,9 @@ type Config struct {
 	Tenants  []TenantConfig
 	Retry    RetryConfig
 	Timeouts TimeoutConfig
+	// By and Why say who pushed it and the reason. They stay in the log: what
+	// is in force does not depend on them, and is told without.
+	By, Why string
 }
 
 // ChannelConfig is one place to send a call: endpoint, model, credential.

@@ -177,6 +177,7 @@ func (f *Fleet) announce(c *channel, fx *Effects) {
 func (f *Fleet) configure(c *Config) {
 	c = c.clone()
 	c.Normalize()
+	c.By, c.Why = "", ""
 	f.config = c
 	var channels []*channel
 	for i := range c.Channels {

@@ -19,7 +19,7 @@ func (f *Fleet) applyConfig(c *Config, fx *Effects) {
 	for _, ch := range f.channels {
 		f.announce(ch, fx)
 	}
-	f.decide(fx, Decision{Rule: RuleConfig, Reason: fmt.Sprintf("%d channels, %d groups, %d routes", len(c.Channels), len(c.Groups), len(c.Routes))})
+	f.decide(fx, Decision{Rule: RuleConfig, Reason: fmt.Sprintf("%d channels, %d groups, %d routes%s", len(c.Channels), len(c.Groups), len(c.Routes), by(c.By, c.Why))})
 }
 
 func (f *Fleet) applyParams(s *ParamSet, fx *Effects) {

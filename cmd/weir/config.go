@@ -60,6 +60,8 @@ func (c *checkConfigCommand) Run(e *env) error {
 type pushConfigCommand struct {
 	apiFlags
 	fileArg
+	Why string `placeholder:"TEXT" help:"The reason, for the log."`
+	By  string `placeholder:"NAME" help:"Who pushes it, for the log; the user's name if none is given."`
 }
 
 // Help is shown by --help.
@@ -69,6 +71,7 @@ func (*pushConfigCommand) Help() string {
 Examples:
 
   weir config push weir.yaml
+  weir config push weir.yaml --why "the spare is back"
   weir config push weir.yaml --url http://10.0.0.5:8080`
 }
 
@@ -82,6 +85,7 @@ func (c *pushConfigCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	f.Model.By, f.Model.Why = cmp.Or(c.By, whoAmI()), c.Why
 	var taken struct {
 		Seq uint64 `json:"seq"`
 	}

@@ -260,7 +260,8 @@ func (h *handler) pushConfig(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, fmt.Sprintf("the configuration is of fleet %q, this is %q", c.Fleet, v.Fleet))
 		return
 	}
-	h.put(w, r, c, "", "config")
+	c.By, c.Why = cut(c.By), cut(c.Why)
+	h.put(w, r, c, c.By, "config")
 }
 
 // put appends a fact and answers when it is folded.

@@ -343,7 +343,14 @@ func TestPushes(t *testing.T) {
 	r.want(200, "GET", "/api/v1/status", "", `"canary":"a"`)
 
 	config := func(c *model.Config) string { return string(events.Encode(nil, c)) }
-	r.want(200, "POST", "/api/v1/config", config(&model.Config{Fleet: fleet, Channels: []model.ChannelConfig{{Name: "new"}}}), `"seq":`)
+	r.want(200, "POST", "/api/v1/config", config(&model.Config{Fleet: fleet, Channels: []model.ChannelConfig{{Name: "new"}}, By: "me", Why: "it came"}), `"seq":`)
+	var told string
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(told, "by me: it came") && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		told = r.want(200, "GET", "/api/v1/decisions?rule=config", "", "")
+	}
+	if !strings.Contains(told, "1 channels, 0 groups, 0 routes, by me: it came") {
+		t.Errorf("decisions %s, want who pushed the configuration and why", told)
+	}
 	if v := view(t, r); len(v.Channels) != 1 || v.Channels[0].Name != "new" {
 		t.Errorf("channels %+v, want the new one", v.Channels)
 	}
