@@ -13,6 +13,7 @@ type FleetView struct {
 	Channels []FleetChannel `json:"channels"`
 	Pools    []FleetPool    `json:"pools"`
 	Days     []FleetDay     `json:"days"`
+	Routes   []FleetRoute   `json:"routes"`
 	Agents   []FleetAgent   `json:"agents"`
 	Counters Counters       `json:"counters"`
 }
@@ -71,6 +72,19 @@ type FleetPool struct {
 	Holds int64 `json:"holds"`
 }
 
+// FleetRoute is a model name that clients ask for, with its tiers in order.
+type FleetRoute struct {
+	Name  string      `json:"name"`
+	Tiers []FleetTier `json:"tiers"`
+}
+
+// FleetTier is one tier of a route: channels, or a fixed answer.
+type FleetTier struct {
+	Channels   []string `json:"channels"`
+	Capability string   `json:"capability,omitempty"`
+	Rule       bool     `json:"rule,omitempty"`
+}
+
 // FleetAgent is one agent at a moment.
 type FleetAgent struct {
 	Agent    string `json:"agent"`
@@ -119,8 +133,24 @@ func (f *Fleet) View() FleetView {
 	for _, p := range f.pools {
 		v.Pools = append(v.Pools, p.view(f.parPool(p), f.now))
 	}
-	v.Days = f.dayViews()
+	v.Days, v.Routes = f.dayViews(), f.routeViews()
 	return v
+}
+
+func (f *Fleet) routeViews() []FleetRoute {
+	routes := make([]FleetRoute, len(f.config.Routes))
+	for i := range f.config.Routes {
+		r := &f.config.Routes[i]
+		routes[i] = FleetRoute{Name: r.Name, Tiers: make([]FleetTier, len(r.Tiers))}
+		for k := range r.Tiers {
+			t := FleetTier{Capability: r.Tiers[k].Capability, Rule: r.Tiers[k].Rule != "", Channels: make([]string, len(r.Tiers[k].Channels))}
+			for n := range r.Tiers[k].Channels {
+				t.Channels[n] = r.Tiers[k].Channels[n].Channel
+			}
+			routes[i].Tiers[k] = t
+		}
+	}
+	return routes
 }
 
 // ChannelView copies the i-th channel by name for people; ok is false where

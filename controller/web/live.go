@@ -30,6 +30,7 @@ type telling struct {
 	Channels  []model.FleetChannel  `json:"channels"`
 	Pools     []model.FleetPool     `json:"pools"`
 	Days      []model.FleetDay      `json:"days"`
+	Routes    []model.FleetRoute    `json:"routes"`
 	Decisions []controller.Decision `json:"decisions"`
 }
 
@@ -94,7 +95,7 @@ func (h *handler) telling(ctx context.Context, after uint64) (t telling, err err
 	if t.Status, v, err = h.now(ctx); err != nil {
 		return t, err
 	}
-	t.Channels, t.Pools, t.Days = list(v.Channels), list(v.Pools), list(v.Days)
+	t.Channels, t.Pools, t.Days, t.Routes = list(v.Channels), list(v.Pools), list(v.Days), list(v.Routes)
 	t.Now = time.Now().UnixMilli()
 	t.Decisions, err = h.Controller.Decisions(controller.DecisionQuery{From: after + 1, Limit: liveDecisions})
 	t.Decisions = list(t.Decisions)

@@ -33,6 +33,7 @@ type was struct {
 	Channels  []model.FleetChannel  `json:"channels"`
 	Pools     []model.FleetPool     `json:"pools"`
 	Days      []model.FleetDay      `json:"days"`
+	Routes    []model.FleetRoute    `json:"routes"`
 	Agents    []model.FleetAgent    `json:"agents"`
 	Decisions []controller.Decision `json:"decisions"`
 }
@@ -76,7 +77,7 @@ func (h *handler) at(w http.ResponseWriter, r *http.Request) {
 	}
 	answer(w, http.StatusOK, was{
 		Unix: at.Unix(), Seq: v.Seq, Leader: v.Controller, Term: v.Term,
-		Channels: list(v.Channels), Pools: list(v.Pools), Days: list(v.Days), Agents: list(v.Agents), Decisions: list(decided),
+		Channels: list(v.Channels), Pools: list(v.Pools), Days: list(v.Days), Routes: list(v.Routes), Agents: list(v.Agents), Decisions: list(decided),
 	})
 }
 

@@ -105,6 +105,7 @@ type channels struct {
 	Channels []model.FleetChannel `json:"channels"`
 	Pools    []model.FleetPool    `json:"pools"`
 	Days     []model.FleetDay     `json:"days"`
+	Routes   []model.FleetRoute   `json:"routes"`
 }
 
 func (h *handler) channels(w http.ResponseWriter, r *http.Request) {
@@ -113,7 +114,7 @@ func (h *handler) channels(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	answer(w, http.StatusOK, channels{Seq: v.Seq, Channels: list(v.Channels), Pools: list(v.Pools), Days: list(v.Days)})
+	answer(w, http.StatusOK, channels{Seq: v.Seq, Channels: list(v.Channels), Pools: list(v.Pools), Days: list(v.Days), Routes: list(v.Routes)})
 }
 
 func (h *handler) channel(w http.ResponseWriter, r *http.Request) {
@@ -201,6 +202,8 @@ type parameters struct {
 	Why    string           `json:"why"`
 	Hash   string           `json:"hash"`
 	Params map[string]int64 `json:"params"`
+	// Units are those of the numbers.
+	Units map[string]string `json:"units"`
 	// Watched is the newest push while it is watched: a canary's set is not
 	// the one above.
 	Watched *watched `json:"watched,omitempty"`
@@ -220,6 +223,14 @@ func values(p *model.Params) map[string]int64 {
 	return all
 }
 
+func units() map[string]string {
+	all := map[string]string{}
+	for _, spec := range model.ParamSpecs() {
+		all[spec.Name] = spec.Unit
+	}
+	return all
+}
+
 func (h *handler) params(w http.ResponseWriter, r *http.Request) {
 	set, seq, err := h.Controller.Params(r.Context())
 	if err != nil {
@@ -231,7 +242,7 @@ func (h *handler) params(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	p := parameters{Seq: seq, Name: set.Name, By: set.By, Why: set.Why, Hash: set.Params.Hash(), Params: values(&set.Params)}
+	p := parameters{Seq: seq, Name: set.Name, By: set.By, Why: set.Why, Hash: set.Params.Hash(), Params: values(&set.Params), Units: units()}
 	if g := v.Guard; g != nil {
 		p.Watched = &watched{g, values(&g.Params)}
 	}

@@ -5,21 +5,17 @@
 package page
 
 import (
-	_ "embed" // the page
+	"embed"
+	"io"
 	"net/http"
+	"path"
 	"strconv"
 
 	"weir/cmd/weir/report/assets"
 )
 
-//go:embed assets/index.html
-var index string
-
-//go:embed assets/live.css
-var style string
-
-//go:embed assets/live.js
-var script string
+//go:embed assets
+var files embed.FS
 
 // policy lets the page load its own files and ask its own server, and nobody
 // else show it in a frame. The charts' library sets styles by script.
@@ -28,21 +24,33 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 // Handler serves the page at / and its files beside it.
 func Handler() http.Handler {
 	mux := http.NewServeMux()
-	for path, file := range map[string]struct{ kind, text string }{
-		"/{$}":       {"text/html; charset=utf-8", index},
-		"/live.js":   {"text/javascript; charset=utf-8", script},
-		"/live.css":  {"text/css; charset=utf-8", style},
-		"/style.css": {"text/css; charset=utf-8", assets.Style},
-		"/chart.js":  {"text/javascript; charset=utf-8", assets.Chart},
-		"/chart.css": {"text/css; charset=utf-8", assets.ChartStyle},
-	} {
+	serve := func(path, kind, text string) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", file.kind)
+			w.Header().Set("Content-Type", kind+"; charset=utf-8")
 			w.Header().Set("Content-Security-Policy", policy)
 			w.Header().Set("Referrer-Policy", "no-referrer")
-			w.Header().Set("Content-Length", strconv.Itoa(len(file.text)))
-			_, _ = w.Write([]byte(file.text)) // the client went away
+			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+			_, _ = io.WriteString(w, text) // the client went away
 		})
+	}
+	serve("/style.css", "text/css", assets.Style)
+	serve("/chart.js", "text/javascript", assets.Chart)
+	serve("/chart.css", "text/css", assets.ChartStyle)
+	kinds := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+	entries, err := files.ReadDir("assets")
+	if err != nil {
+		panic("page: BUG: " + err.Error())
+	}
+	for _, e := range entries {
+		text, err := files.ReadFile("assets/" + e.Name())
+		if err != nil {
+			panic("page: BUG: " + err.Error())
+		}
+		name := "/" + e.Name()
+		if name == "/index.html" {
+			name = "/{$}"
+		}
+		serve(name, kinds[path.Ext(e.Name())], string(text))
 	}
 	return mux
 }

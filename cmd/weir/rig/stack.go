@@ -39,6 +39,7 @@ type Stack struct {
 	Failed <-chan error
 
 	bus     bus
+	token   string
 	metrics *metrics.Set // the controller's
 	past    *history.Recorder
 	rewind  *history.Rewind
@@ -61,6 +62,8 @@ type Options struct {
 	Params *model.Params
 	// Version is this software's version, for people.
 	Version string
+	// Token is what an order through Web must show; without one it takes none.
+	Token string
 	// Logger hears of trouble inside; nil means nobody does.
 	Logger *slog.Logger
 }
@@ -76,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Stack{failed: make(chan error, 1), metrics: metrics.NewSet()}
+	s := &Stack{failed: make(chan error, 1), metrics: metrics.NewSet(), token: o.Token}
 	s.Failed = s.failed
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -198,10 +201,9 @@ func (s *Stack) ready(ctx context.Context) error {
 	}
 }
 
-// Web serves the controller over HTTP until Close and returns its URL. Nobody
-// can change anything: there is no token.
+// Web serves the controller over HTTP until Close and returns its URL.
 func (s *Stack) Web(logger *slog.Logger) (url string, err error) {
-	url, stop, err := serve(web.Handler(web.Options{Controller: s.Loop, Past: s.past, Rewind: s.rewind, Page: page.Handler(), Metrics: s.metrics.WritePrometheus, Logger: logger}))
+	url, stop, err := serve(web.Handler(web.Options{Controller: s.Loop, Past: s.past, Rewind: s.rewind, Page: page.Handler(), Metrics: s.metrics.WritePrometheus, Token: s.token, Logger: logger}))
 	if err != nil {
 		return "", fmt.Errorf("serve the controller: %w", err)
 	}

@@ -1,0 +1,301 @@
+// Looks at a controller's page in a browser: node cases.mjs CASE...
+// Each case prints one line, {"case", "fault", "figures"}. The environment says
+// where everything is: CHROMIUM, URL of the controller, its TOKEN, the
+// PROVIDER that can be told to refuse, and PICTURES, a folder for screenshots
+// or nothing.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import net from "node:net";
+import { chromium } from "playwright-core";
+
+const { CHROMIUM, TOKEN, PROVIDER, PICTURES } = process.env;
+const url = new URL(process.env.URL);
+const patience = { timeout: 40000 }; // for a busy machine
+const soon = 2000; // milliseconds in which a page must show what happened
+
+// door lets the browser reach the controller until it is shut.
+const door = { sockets: new Set(), shut: false };
+const server = net.createServer((from) => {
+  if (door.shut) return from.destroy();
+  const to = net.connect(url.port, url.hostname);
+  for (const [a, b] of [[from, to], [to, from]]) {
+    door.sockets.add(a);
+    a.on("error", () => b.destroy()).on("close", () => { b.destroy(); door.sockets.delete(a); });
+    a.pipe(b);
+  }
+});
+await new Promise((done) => server.listen(0, "127.0.0.1", done));
+const home = `http://127.0.0.1:${server.address().port}/`;
+
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
+
+// visit opens the page and keeps what it complains of.
+async function visit({ path = "", width = 1280, height = 900, dark = false } = {}) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", locale: "en-GB" });
+  const page = await context.newPage();
+  page.setDefaultTimeout(patience.timeout);
+  page.complaints = [];
+  page.asked = new Set();
+  page.on("console", (m) => { if (["error", "warning"].includes(m.type())) page.complaints.push(m.text()); });
+  page.on("pageerror", (e) => page.complaints.push(String(e)));
+  page.on("request", (r) => page.asked.add(new URL(r.url()).origin));
+  await page.goto(home + path);
+  await page.waitForFunction(() => document.getElementById("link").textContent === "live" || location.search, null, patience);
+  return page;
+}
+
+// leave closes a page that must not have complained.
+async function leave(page) {
+  assert.deepEqual(page.complaints, [], "the page complains");
+  await page.context().close();
+}
+
+async function picture(page, name, fullPage = true) {
+  if (PICTURES) await page.screenshot({ path: `${PICTURES}/${name}.png`, fullPage });
+}
+
+// ask asks the controller itself.
+async function ask(path, body) {
+  const answer = await fetch(new URL(path, url), body && {
+    method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json", Authorization: `Bearer ${TOKEN}` },
+  });
+  assert.ok(answer.ok, `${path}: status ${answer.status}`);
+  return answer.json();
+}
+
+const command = (command, more) => ask("api/v1/commands", { command, channel: "main", by: "test", why: "a test", ...more });
+
+// refuse makes the provider refuse a channel's calls; "" lets them through.
+async function refuse(channel, code) {
+  const body = code && JSON.stringify({ error: { type: code, code, message: "refused" } });
+  await fetch(`${PROVIDER}/${channel}`, { method: "PUT", body });
+}
+
+// state is the selector of a channel's state in the table.
+const state = (channel) => `#channels tr:has(button:text-is("${channel}")) .state`;
+
+async function until(page, channel, words) {
+  await page.locator(state(channel)).filter({ hasText: words }).waitFor();
+}
+
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+const cases = {
+  // A page of a healthy fleet complains of nothing and asks nobody else.
+  async quiet() {
+    const page = await visit();
+    await page.getByText("All channels take calls.").waitFor();
+    await until(page, "main", "takes calls");
+    await page.locator("#agents tbody tr").nth(1).waitFor();
+    await page.waitForFunction(() => Number(document.querySelector("#channels tbody tr td:nth-of-type(5)").textContent) > 0, null, patience);
+    assert.deepEqual([...page.asked], [new URL(home).origin]);
+    await picture(page, "quiet");
+    await leave(page);
+  },
+
+  // A breaker that opens is on the page within two seconds of the record that
+  // opened it, in the middle of three times.
+  async breaker() {
+    const page = await visit({ path: "#main" });
+    const took = [];
+    for (let i = 0; i < 3; i++) {
+      await until(page, "main", "takes calls");
+      const seen = page.evaluate((at) => new Promise((done) => {
+        const cell = [...document.querySelectorAll("#channels tr")].find((r) => r.cells[0].textContent === at).querySelector(".state");
+        new MutationObserver((_, o) => { if (cell.textContent.startsWith("stopped")) { o.disconnect(); done(Date.now()); } }).observe(cell, { childList: true, characterData: true, subtree: true });
+      }), "main");
+      const begun = Date.now();
+      await refuse("main", "insufficient_quota");
+      const at = await seen;
+      const { decisions } = await ask("api/v1/decisions?channel=main&limit=50");
+      const opened = decisions.find((d) => d.rule === "breaker.open");
+      assert.ok(opened && opened.at_ns / 1e6 > begun - 1000, `no breaker opened: ${JSON.stringify(decisions[0])}`);
+      took.push(at - opened.at_ns / 1e6);
+      if (!i) {
+        await page.locator("#verdict.bad").filter({ hasText: "main" }).waitFor();
+        await page.locator("#troubles li").filter({ hasText: "quota exhausted" }).filter({ hasText: "by spare" }).waitFor();
+        await page.locator("#routes tr").filter({ hasText: "degraded to L1" }).waitFor();
+        await page.locator("#feed li.breaker").filter({ hasText: "main" }).first().waitFor();
+        await picture(page, "breaker");
+      }
+      await refuse("main", "");
+      await command("force_breaker", { value: 0 });
+    }
+    took.sort((a, b) => a - b);
+    assert.ok(took[1] <= soon, `shown after ${took} ms`);
+    await leave(page);
+    return { shown_ms: took[1] };
+  },
+
+  // A moment that is over shows as it was, with the reason, and not later.
+  async past() {
+    await command("pause", { for: "10m", why: "only for a moment" });
+    await sleep(1200); // a moment is named in whole seconds
+    const then = Math.floor(Date.now() / 1000);
+    await sleep(1200);
+    await command("resume", { why: "it was over" });
+    const page = await visit({ path: "#main" });
+    await until(page, "main", "takes calls");
+    const local = new Date((then - new Date().getTimezoneOffset() * 60) * 1000).toISOString().slice(0, 19);
+    await page.locator("#then").fill(local);
+    await until(page, "main", "held for 10 min");
+    await page.locator("#feed li").filter({ hasText: "only for a moment" }).first().waitFor();
+    assert.equal(await page.locator("#feed li").filter({ hasText: "it was over" }).count(), 0, "what came later is shown");
+    assert.ok(page.url().includes(`?at=${then}`), "the address does not name the moment");
+    await picture(page, "past");
+    await page.getByRole("button", { name: "back to now" }).click();
+    await until(page, "main", "takes calls");
+    await page.locator("#feed li").filter({ hasText: "it was over" }).first().waitFor();
+    await leave(page);
+  },
+
+  // An order needs who, why and the token, and appears in the feed.
+  async order() {
+    const page = await visit();
+    await page.getByRole("button", { name: "main", exact: true }).click();
+    const order = async (what, fill) => {
+      await page.locator("#actions").getByRole("button", { name: what, exact: true }).click();
+      for (const [label, text] of Object.entries(fill)) await page.locator("#order").getByLabel(label, { exact: true }).fill(text);
+      await page.getByRole("button", { name: "give the order" }).click();
+    };
+    const why = `<b>disk</b> is being changed ${Date.now()}`; // shown as it was written
+    await order("pause", { for: "5m", why, who: "somebody", token: "wrong" });
+    await page.locator("#order-fault").filter({ hasText: "token" }).waitFor();
+    await picture(page, "order", false);
+    assert.equal((await ask("api/v1/decisions?channel=main")).decisions.filter((d) => d.reason.includes(why)).length, 0, "an order without the token counted");
+    await page.locator("#order").getByLabel("token", { exact: true }).fill(TOKEN);
+    await page.getByRole("button", { name: "give the order" }).click();
+    await page.locator("#order").waitFor({ state: "hidden" });
+    await page.locator("#feed li").filter({ hasText: why }).first().waitFor();
+    await until(page, "main", "held for");
+    await order("resume", { why: "done", who: "somebody" });
+    await until(page, "main", "takes calls");
+    assert.ok(page.complaints.every((c) => c.includes("401")), `the page complains: ${page.complaints}`);
+    await page.context().close();
+  },
+
+  // A parameter is changed from the page, is watched, and stands in the history.
+  async parameters() {
+    const page = await visit();
+    await page.getByRole("button", { name: "change a parameter" }).click();
+    const dialog = page.locator("#order");
+    await dialog.getByLabel("parameter").selectOption("plateau");
+    assert.ok(Number(await dialog.locator("#order-value").inputValue()) > 1e9, "the value in force is not offered");
+    const why = `calmer ${Date.now()}`;
+    await dialog.locator("#order-value").fill("9000000000");
+    for (const [label, text] of Object.entries({ why, who: "somebody", token: TOKEN })) await dialog.getByLabel(label, { exact: true }).fill(text);
+    await dialog.getByRole("button", { name: "give the order" }).click();
+    await dialog.waitFor({ state: "hidden" });
+    await page.locator("#params-feed li").filter({ hasText: why }).first().waitFor();
+    await page.locator("#params-about").filter({ hasText: "Watched for" }).waitFor();
+    await page.getByText("all parameters").click();
+    await page.locator("#params tr").filter({ hasText: "plateau" }).filter({ hasText: "9 s" }).waitFor();
+    await leave(page);
+  },
+
+  // Everything that can be operated is reached by Tab, shows that it is, and
+  // works by Enter.
+  async keyboard() {
+    const page = await visit({ path: "#main" });
+    await until(page, "main", "takes calls");
+    await page.locator("#charts canvas").first().waitFor();
+    const marked = await page.evaluate(() => {
+      const all = [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")].filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.disabled);
+      all.forEach((e, i) => { e.dataset.tab = i; });
+      return all.length;
+    });
+    const reached = new Set(), unseen = [];
+    for (let i = 0; i < marked * 3; i++) { // a date has several parts
+      await page.keyboard.press("Tab");
+      const [tab, shown, what] = await page.evaluate(() => {
+        const e = document.activeElement, s = getComputedStyle(e), box = e.getBoundingClientRect();
+        return [e.dataset.tab, (s.outlineStyle !== "none" || s.boxShadow !== "none") && box.bottom > 0 && box.top < innerHeight, e.outerHTML.slice(0, 90)];
+      });
+      if (tab === undefined) { if (reached.size === marked) break; continue; }
+      reached.add(tab);
+      if (!shown) unseen.push(what);
+    }
+    const missed = await page.evaluate((got) => [...document.querySelectorAll("[data-tab]")].filter((e) => !got.includes(e.dataset.tab)).map((e) => e.outerHTML.slice(0, 90)), [...reached]);
+    assert.deepEqual(missed, [], "Tab does not reach");
+    assert.deepEqual([...new Set(unseen)], [], "focus is not seen");
+    await page.getByRole("button", { name: "spare", exact: true }).focus();
+    await page.keyboard.press("Enter");
+    await page.locator("#h-one").filter({ hasText: "spare" }).waitFor();
+    await page.getByRole("button", { name: "pause", exact: true }).focus();
+    await page.keyboard.press("Enter");
+    await page.locator("#order").waitFor();
+    await page.keyboard.press("Escape");
+    await page.locator("#order").waitFor({ state: "hidden" });
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "pause", "focus does not come back from the dialog");
+    await leave(page);
+    return { stops: marked };
+  },
+
+  // axe-core finds nothing serious, in light and in dark, in each state.
+  async axe() {
+    const source = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+    const found = [];
+    const check = async (page, where) => {
+      await page.evaluate(source);
+      const { violations } = await page.evaluate(() => window.axe.run(document));
+      for (const v of violations) if (["serious", "critical"].includes(v.impact)) found.push(`${where}: ${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 120)).join(" | ")}`);
+    };
+    await command("pause", { channel: "spare", for: "10m" });
+    for (const dark of [false, true]) {
+      const page = await visit({ path: "#main", dark });
+      await until(page, "spare", "held");
+      await page.locator("#charts canvas").first().waitFor();
+      await check(page, dark ? "dark" : "light");
+      await picture(page, dark ? "dark" : "light");
+      await page.locator("#actions button").first().click();
+      await check(page, dark ? "dark dialog" : "light dialog");
+      await leave(page);
+    }
+    await command("resume", { channel: "spare" });
+    assert.deepEqual(found, []);
+  },
+
+  // Nothing of it is wider than a phone, and what is wrong stands first.
+  async phone() {
+    const page = await visit({ path: "#main", width: 375, height: 740 });
+    await until(page, "main", "takes calls");
+    await page.locator("#charts canvas").first().waitFor();
+    const wide = await page.evaluate(() => [...document.querySelectorAll("body *")].filter((e) => {
+      for (let p = e.parentElement; p; p = p.parentElement) if (getComputedStyle(p).overflowX !== "visible") return false;
+      return e.getBoundingClientRect().right > innerWidth + 0.5 && e.checkVisibility();
+    }).map((e) => e.outerHTML.slice(0, 90)));
+    assert.deepEqual(wide, [], "wider than the screen");
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page scrolls sideways");
+    assert.ok(await page.locator("#verdict").evaluate((e) => e.getBoundingClientRect().bottom < innerHeight / 2), "the verdict is not on the first screen");
+    await picture(page, "phone");
+    await leave(page);
+  },
+
+  // A page whose controller is gone says that what it shows is old, and comes
+  // back by itself.
+  async stale() {
+    const page = await visit();
+    door.shut = true;
+    for (const s of door.sockets) s.destroy();
+    await page.locator("#link.stale").filter({ hasText: "what you see is old" }).waitFor();
+    await sleep(300);
+    await picture(page, "stale", false);
+    door.shut = false;
+    await page.waitForFunction(() => document.getElementById("link").textContent === "live", null, patience);
+    await page.context().close();
+  },
+};
+
+for (const name of process.argv.slice(2)) {
+  let fault = "", figures = {};
+  const begun = Date.now();
+  try {
+    figures = (await cases[name]()) ?? {};
+  } catch (e) {
+    fault = String(e.message ?? e);
+  }
+  console.log(JSON.stringify({ case: name, fault, figures: { ...figures, took_ms: Date.now() - begun } }));
+}
+await browser.close();
+server.close();
+for (const s of door.sockets) s.destroy();
