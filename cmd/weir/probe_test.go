@@ -75,4 +75,8 @@ providers: [{name: main, concurrency: 6, service: {base: 300ms, output_tokens_pe
 	if got := weir(t, "", "probe", web.URL+"/v1", "--model", "big", "--key-env", "WEIR_TEST_KEY"); got.code != exitFailed || !strings.Contains(got.stderr, "refuses the key") {
 		t.Errorf("with a wrong key: exit code %d, %s%s", got.code, got.stdout, got.stderr)
 	}
+	web.Close()
+	if got := weir(t, "", "probe", web.URL+"/v1", "--model", "big", "--key-env", "WEIR_TEST_KEY"); got.code != exitFailed || !strings.Contains(got.stderr, "connection refused") || strings.Count(got.stderr, web.URL) > 0 {
+		t.Errorf("with nobody there: exit code %d, %s%s", got.code, got.stdout, got.stderr)
+	}
 }

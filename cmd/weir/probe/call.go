@@ -18,6 +18,8 @@ type Result struct {
 	Dimension model.Dimension
 	// Code is the provider's own word, empty for none.
 	Code string
+	// Broken is why no whole answer came, empty when one did.
+	Broken string
 	// RetryAfter is the wait the answer names; negative for none.
 	RetryAfter time.Duration
 	Hints      []model.LimitHint

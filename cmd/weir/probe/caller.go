@@ -141,6 +141,10 @@ func (c *caller) call(ctx context.Context, a Ask) Result {
 	answer := classify.Answer{Provider: c.Provider}
 	resp, err := c.client.Do(req)
 	if err != nil {
+		var of *url.Error // it repeats the address
+		if errors.As(err, &of) {
+			err = of.Err
+		}
 		answer.TransportError = err.Error()
 		return c.judge(&answer)
 	}
@@ -169,7 +173,7 @@ func (c *caller) head(h http.Header) {
 func (c *caller) judge(a *classify.Answer) Result {
 	a.Now = time.Now()
 	v := c.rules.Classify(*a)
-	r := Result{Class: v.Class, Dimension: v.Dimension, Code: v.Code, RetryAfter: time.Duration(v.RetryAfter), Hints: v.Hints}
+	r := Result{Class: v.Class, Dimension: v.Dimension, Code: v.Code, Broken: a.TransportError, RetryAfter: time.Duration(v.RetryAfter), Hints: v.Hints}
 	if v.Usage.Known {
 		r.Tokens = int64(v.Usage.In + v.Usage.Out)
 	}

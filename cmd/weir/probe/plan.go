@@ -301,8 +301,12 @@ func (h *hello) sent(*Plan, *call) { h.asked = true }
 
 func (h *hello) ended(p *Plan, _ time.Duration, c *call) {
 	p.base = max(c.took(), time.Millisecond)
-	if !c.ok() {
-		p.end("the first call found "+c.result.Class.String(), c.result.Code)
+	switch r := &c.result; {
+	case c.ok():
+	case r.Broken != "":
+		p.end("the first call got no answer: "+r.Broken, "")
+	default:
+		p.end("the first call was answered with "+r.Class.String(), r.Code)
 	}
 }
 
