@@ -210,7 +210,7 @@ func (g *Gate) admit(now Nanos, a *Ask) (*gateRequest, string) {
 		}
 		r.deadline = gateLater(now, total)
 	}
-	for r.opens(r.level) <= now {
+	for r.opens(now, r.level) <= now {
 		r.level++
 	}
 	return r, ""
@@ -267,11 +267,11 @@ func (g *Gate) hopeless(now Nanos, r *gateRequest, wait Nanos) {
 	if gateLater(now, wait) <= r.deadline {
 		return
 	}
-	if r.route.patience(r.core) >= 0 && r.opens(r.level) != gateNever {
-		for r.opens(r.level) != gateNever {
+	if r.route.patience(r.core) >= 0 && r.opens(now, r.level) != gateNever {
+		for r.opens(now, r.level) != gateNever {
 			r.level++
 		}
-		if done, _ := g.place(now, r); done {
+		if g.place(now, r); r.state != gateQueued {
 			return
 		}
 	}
@@ -321,16 +321,16 @@ func (g *Gate) enqueue(now Nanos, r *gateRequest) {
 	}
 	r.state = gateQueued
 	g.queue.push(r)
-	g.timers.set(r, g.wakeOf(r))
+	g.timers.set(r, g.wakeOf(now, r))
 	g.changed(now)
 }
 
 // wakeOf returns when time alone next changes something for a waiting request.
-func (g *Gate) wakeOf(r *gateRequest) Nanos {
+func (g *Gate) wakeOf(now Nanos, r *gateRequest) Nanos {
 	if r.state == gateParked {
 		return min(r.deadline, r.notBefore)
 	}
-	at := min(r.deadline, r.opens(r.level))
+	at := min(r.deadline, r.opens(now, r.level))
 	if r.rank < uint8(PriorityInteractive) {
 		at = min(at, r.promotion())
 	}

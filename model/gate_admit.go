@@ -131,13 +131,13 @@ func (g *Gate) probes(now Nanos, c *gateChannel) bool {
 }
 
 // room returns what keeps r from starting on c, causeNone if nothing does.
-func (g *Gate) room(now Nanos, c *gateChannel, r *gateRequest) gateBlock {
+func (g *Gate) room(now Nanos, c *gateChannel, r *gateRequest, level int) gateBlock {
 	if r.avoid == c && now < r.avoidUntil {
 		return gateBlock{causeAvoid, c, r.avoidUntil, true}
 	}
 	// First: waiting for anything else makes it only later, and whoever waits in
 	// vain holds up those behind.
-	if c.pace.late(now, r) {
+	if g.late(now, r, c, level) {
 		return gateBlock{causeLate, c, gateNever, true}
 	}
 	if b := g.slot(now, c); b.cause != causeNone {
@@ -176,14 +176,14 @@ func (g *Gate) slot(now Nanos, c *gateChannel) gateBlock {
 // way. A leased probe goes first: the channel's return hangs on it. Among
 // others two are drawn by weight and the one with more room is taken, since
 // the weight is seconds old and the room is now.
-func (g *Gate) choose(now Nanos, r *gateRequest, t *gateTier) (*gateChannel, gateBlock) {
+func (g *Gate) choose(now Nanos, r *gateRequest, t *gateTier, level int) (*gateChannel, gateBlock) {
 	var block gateBlock
 	var total int64
 	one := -1
 	g.open = g.open[:0]
 	for i := range t.choices {
 		c := t.choices[i].channel
-		b := g.room(now, c, r)
+		b := g.room(now, c, r, level)
 		if b.cause != causeNone {
 			block = block.sooner(b)
 			continue
@@ -240,7 +240,7 @@ func (g *Gate) place(now Nanos, r *gateRequest) (bool, gateBlock) {
 		g.forbid(now, r, q)
 		return true, block
 	}
-	level, sure := int(r.level), true
+	level, sure, late := int(r.level), true, r.late
 	first := nextTier(r.tiers, 0)
 	for i, n := first, 0; i >= 0 && n <= level; i, n = nextTier(r.tiers, i+1), n+1 {
 		t := &r.route.tiers[i]
@@ -249,7 +249,7 @@ func (g *Gate) place(now Nanos, r *gateRequest) (bool, gateBlock) {
 			g.answer(now, r, i)
 			return true, block
 		}
-		c, b := g.choose(now, r, t)
+		c, b := g.choose(now, r, t, n)
 		if c != nil {
 			if i != first {
 				g.miss(now, r)
@@ -262,6 +262,9 @@ func (g *Gate) place(now Nanos, r *gateRequest) (bool, gateBlock) {
 		}
 		block = block.sooner(b)
 		sure = sure && b.sure
+		if b.cause == causeLate {
+			late |= 1 << i
+		}
 		if n == level && g.skips(now, r, t, level, b) {
 			level++
 		}
@@ -274,7 +277,23 @@ func (g *Gate) place(now Nanos, r *gateRequest) (bool, gateBlock) {
 		g.refuse(now, r, block, why)
 		return true, block
 	}
+	if late != r.late {
+		r.late = late
+		if r.state == gateQueued {
+			g.relane(r, block)
+			return true, block
+		}
+	}
 	return false, block
+}
+
+// relane moves r, which has too little time left for some tier, into a lane with
+// others of that kind: those that waited behind it may still go there.
+func (g *Gate) relane(r *gateRequest, block gateBlock) {
+	g.queue.remove(r)
+	g.queue.push(r)
+	g.stir = min(g.stir, block.until)
+	r.node.lane.block = block
 }
 
 // skips reports whether r passes over its tier number level, where b is in the
@@ -282,7 +301,7 @@ func (g *Gate) place(now Nanos, r *gateRequest) (bool, gateBlock) {
 // breaker that opens lets one call through, so its wait says little: what has
 // been shut for some time is expected to be for as long again.
 func (g *Gate) skips(now Nanos, r *gateRequest, t *gateTier, level int, b gateBlock) bool {
-	ends := r.opens(uint8(level))
+	ends := r.opens(now, uint8(level))
 	if ends == gateNever {
 		return false
 	}

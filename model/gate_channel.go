@@ -149,15 +149,15 @@ func (p *gatePace) expect(now Nanos, tokens Tokens) (mean, most Nanos) {
 	return t.took >> halved, (t.took + 6*t.off) >> halved
 }
 
-// late reports whether a call of r would hardly end in time: it is work for
-// nobody. That is when less than a good call's time is left; and where another
+// late reports whether a call of r would hardly end in time on c, of the tier that
+// is number level of its own: it is work for nobody. That is when less than a good call's time is left; and where another
 // that waits has more, when less is left than within which nearly all calls
 // end: in an overload a queue serves whoever has just enough time left, and a
 // mean would be enough for every second.
-func (p *gatePace) late(now Nanos, r *gateRequest) bool {
-	mean, most := p.expect(now, r.tokens)
+func (g *Gate) late(now Nanos, r *gateRequest, c *gateChannel, level int) bool {
+	mean, most := c.pace.expect(now, r.tokens)
 	left := r.deadline - now
-	return left < mean || left < most && r.outlasted(now+most)
+	return left < mean || left < most && g.queue.outlasted(r, uint8(level), now+most)
 }
 
 // gateTold is what the broadcasts said of a channel.

@@ -46,11 +46,12 @@ func TestPaceMost(t *testing.T) {
 // TestPaceLate holds when a call is work for nobody: with less time left than
 // a call takes, and with less than nearly all take where another has more.
 func TestPaceLate(t *testing.T) {
-	var p gatePace
+	c := newGateChannel("a")
 	for i := range 200 {
-		p.add(Hour, Second+Nanos(i%2)*2*Second, 100)
+		c.pace.add(Hour, Second+Nanos(i%2)*2*Second, 100)
 	}
-	q, route := newGateQueue(), &gateRoute{}
+	g, route := &Gate{queue: newGateQueue()}, &gateRoute{}
+	q := &g.queue
 	wait := func(number uint64, priority Priority, left Nanos) *gateRequest {
 		r := &gateRequest{number: number, route: route, tokens: 100, priority: priority, rank: uint8(priority), deadline: Hour + left}
 		q.push(r)
@@ -59,7 +60,7 @@ func TestPaceLate(t *testing.T) {
 	r := wait(1, PriorityNormal, 4*Second)
 	late := func(what string, want bool) {
 		t.Helper()
-		if got := p.late(Hour, r); got != want {
+		if got := g.late(Hour, r, c, 0); got != want {
 			t.Errorf("%s: late is %t, want %t", what, got, want)
 		}
 	}

@@ -118,7 +118,7 @@ func (g *Gate) resort(now Nanos, r *gateRequest) {
 			break
 		}
 		r.level = 0
-		for r.opens(r.level) <= now {
+		for r.opens(now, r.level) <= now {
 			r.level++
 		}
 		g.enqueue(now, r)

@@ -105,7 +105,7 @@ func (g *Gate) again(now Nanos, r *gateRequest, where retryWhere, backoff Nanos,
 	}
 	r.state = gateParked
 	g.parked++
-	g.timers.set(r, g.wakeOf(r))
+	g.timers.set(r, g.wakeOf(now, r))
 	return ""
 }
 
@@ -131,7 +131,7 @@ func (g *Gate) elsewhere(now Nanos, r *gateRequest, c *gateChannel) bool {
 	for i, n := nextTier(r.tiers, 0), 0; i >= 0 && n <= int(r.level); i, n = nextTier(r.tiers, i+1), n+1 {
 		t := &r.route.tiers[i]
 		for k := range t.choices {
-			if o := t.choices[k].channel; o != c && g.room(now, o, r).cause == causeNone {
+			if o := t.choices[k].channel; o != c && g.room(now, o, r, n).cause == causeNone {
 				return true
 			}
 		}

@@ -82,14 +82,14 @@ func (g *Gate) move(now Nanos, r *gateRequest) {
 	for r.rank < uint8(PriorityInteractive) && r.promotion() <= now {
 		r.rank++
 	}
-	for r.opens(r.level) <= now {
+	for r.opens(now, r.level) <= now {
 		r.level++
 	}
 	if r.avoid != nil && r.avoidUntil <= now {
 		r.avoid = nil
 	}
 	g.queue.push(r)
-	g.timers.set(r, g.wakeOf(r))
+	g.timers.set(r, g.wakeOf(now, r))
 	g.dirty = true
 }
 

@@ -29,6 +29,8 @@ type gateRequest struct {
 	tries, broken uint8
 	lastClass     Class
 	tiers         uint32
+	// late is the set of tiers that it was found to have too little time for.
+	late uint32
 
 	id     uint64
 	route  *gateRoute
@@ -52,20 +54,6 @@ type gateRequest struct {
 	firstSent  Nanos
 
 	at gateAttempt
-}
-
-// outlasted reports whether somebody of its priority or above waits beside it
-// in a line of which the last need not end before that instant.
-func (r *gateRequest) outlasted(until Nanos) bool {
-	l := r.node.lane
-	if l == nil {
-		return false
-	}
-	n := -1 // itself
-	for _, waiting := range r.route.waiting[r.priority:] {
-		n += waiting
-	}
-	return n > 0 && l.last().deadline >= until
 }
 
 // gateAttempt is the attempt in flight of a request.

@@ -408,3 +408,31 @@ func BenchmarkGateQueue(b *testing.B) {
 		}
 	}
 }
+
+// TestGateTooLateForOneTier holds that a request which has too little time left
+// for the first tier, and waits for the next, keeps nobody from the first.
+func TestGateTooLateForOneTier(t *testing.T) {
+	g := NewGate(GateConfig{Agent: "a", Boot: 1, Rand: rand.New(rand.NewPCG(1, 1))})
+	g.SetConfig(Second, 1, &Config{
+		Channels: []ChannelConfig{{Name: "a"}, {Name: "b"}},
+		Routes:   []RouteConfig{{Name: "r", DegradeOther: 30 * Second, Tiers: []TierConfig{{Channels: []WeightedChannel{{"a", 1}}}, {Channels: []WeightedChannel{{"b", 1}}}}}},
+		Retry:    RetryConfig{MaxAttempts: 3, Base: Second, Budget: 100_000},
+	})
+	g.Report(Second, &Attempts{})
+	g.SetLease(Second, &Lease{Agent: "a", Boot: 1, Term: 1, Seq: 1, Quotes: 1, Duration: Hour, Channels: []ChannelGrant{{Channel: "a", Slots: 1, Safe: 1}}})
+	now := 2 * Second
+	for range 20 {
+		p := g.Ask(now, Ask{Request: 1, Route: "r", Deadline: now + Minute}).Permit
+		now += 10 * Second
+		g.Done(now, p.ID, Outcome{Class: ClassOK})
+	}
+	running := g.Ask(now, Ask{Request: 1, Route: "r", Deadline: now + Minute}).Permit
+	g.Ask(now, Ask{Request: 2, Route: "r", Deadline: now + 12*Second})
+	g.Ask(now, Ask{Request: 3, Route: "r", Deadline: now + 50*Second})
+	now += 5 * Second
+	g.Done(now, running.ID, Outcome{Class: ClassOK})
+	got := g.Poll(now, nil)
+	if len(got) != 1 || got[0].Kind != ReplyAdmitted || got[0].Request != 3 || got[0].Permit.Channel != "a" {
+		t.Errorf("got %+v, want request 3 on a", got)
+	}
+}

@@ -167,7 +167,7 @@ func ParamSpecs() []ParamSpec {
 		{"hold_trust", ns, s, 3_600 * s, 60 * s, ScaleLog, "a limit a minute is whole again after one; longer waits are found by single probes", func(p *Params) *int64 { return (*int64)(&p.HoldTrust) }},
 		{"hold_max", ns, s, 86_400 * s, 3_600 * s, ScaleLog, "an absurd hint must not close a channel for days", func(p *Params) *int64 { return (*int64)(&p.HoldMax) }},
 		{"lease_duration", ns, s, 300 * s, 15 * s, ScaleLog, "three reports fit in, so two may be lost", func(p *Params) *int64 { return (*int64)(&p.LeaseDuration) }},
-		{"safe_share", ppm, 0, 1_000_000, 900_000, ScaleLinear, "what a cut-off agent may keep using; the rest can be lent", func(p *Params) *int64 { return (*int64)(&p.SafeShare) }},
+		{"safe_share", ppm, 0, 1_000_000, 1_000_000, ScaleLinear, "what a cut-off agent may keep using; the rest can be lent, but nobody is there to lend it where the controller itself is gone", func(p *Params) *int64 { return (*int64)(&p.SafeShare) }},
 		{"rotate_every", ns, s / 10, 60 * s, 2 * s, ScaleLog, "turn of a slot when there are fewer slots than agents", func(p *Params) *int64 { return (*int64)(&p.RotateEvery) }},
 		{"pass_every", ns, 0, s, 20 * ms, ScaleLinear, "one lease pass a tick; a cut, a freed slot and new demand do not wait", func(p *Params) *int64 { return (*int64)(&p.PassEvery) }},
 		{"forget_after", ns, 60 * s, 86_400 * s, 600 * s, ScaleLog, "ten minutes of silence: longer than any call", func(p *Params) *int64 { return (*int64)(&p.ForgetAfter) }},

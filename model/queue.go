@@ -33,6 +33,8 @@ type queueKey struct {
 	level uint8
 	// avoid is the channel that just failed it, nil for none.
 	avoid *gateChannel
+	// late is the set of tiers that the request has too little time for.
+	late uint32
 }
 
 // queueLane is one lane.
@@ -66,7 +68,7 @@ func newGateQueue() gateQueue { return gateQueue{lanes: map[queueKey]*queueLane{
 
 // push adds r to its lane.
 func (q *gateQueue) push(r *gateRequest) {
-	key := queueKey{route: r.route, owner: r.owner, priority: r.priority, core: r.core, tiers: r.tiers, level: r.level, avoid: r.avoid}
+	key := queueKey{route: r.route, owner: r.owner, priority: r.priority, core: r.core, tiers: r.tiers, level: r.level, avoid: r.avoid, late: r.late}
 	l := q.lately
 	if l == nil || l.key != key {
 		if l = q.lanes[key]; l == nil {
@@ -163,6 +165,21 @@ func (q *gateQueue) last() *gateRequest {
 		}
 	}
 	return worst
+}
+
+// outlasted reports whether beside r somebody waits who may use the same tier,
+// is of its priority or above, and need not end before that instant. level is the
+// tier's place among those that fit r.
+func (q *gateQueue) outlasted(r *gateRequest, level uint8, until Nanos) bool {
+	for _, l := range q.list {
+		k := &l.key
+		if k.route == r.route && k.tiers == r.tiers && k.level >= level && k.priority >= r.priority {
+			if last := l.last(); last != r && last.deadline >= until {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (l *queueLane) len() int { return int(queueSize(l.root)) }

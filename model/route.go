@@ -6,7 +6,8 @@ import "math/bits"
 //
 // A request may use the tiers that fit its capability, in order. The first is
 // open to it at once, each further one after another DegradeCore or
-// DegradeOther of waiting; negative means never. A tier that is sure to be
+// DegradeOther of waiting, or as long before its deadline as it needs there;
+// negative means never. A tier that is sure to be
 // closed for longer than that wait (breaker, quota, credential, hold), or
 // beyond the request's deadline, is passed over at once: waiting for it could
 // change nothing. So "never" also holds when a quota is used up, and a breaker
@@ -89,13 +90,36 @@ func (t *gateRoute) patience(core bool) Nanos {
 }
 
 // opens returns when the tier after level is open to r, gateNever if there is
-// none or it never is.
-func (r *gateRequest) opens(level uint8) Nanos {
+// none or it never is: once r has waited as configured, and before it has too
+// little time left for that tier.
+func (r *gateRequest) opens(now Nanos, level uint8) Nanos {
 	wait := r.route.patience(r.core)
 	if wait < 0 || int(level)+1 >= bits.OnesCount32(r.tiers) {
 		return gateNever
 	}
-	return gateLater(r.arrived, Nanos(mulDiv(int64(wait), int64(level)+1, 1)))
+	at := gateLater(r.arrived, Nanos(mulDiv(int64(wait), int64(level)+1, 1)))
+	if at == gateNever {
+		return gateNever
+	}
+	return min(at, r.deadline-tierTimes*r.needs(now, level+1))
+}
+
+// tierTimes is how many times what nearly all calls take on a tier must be left
+// when it opens: once for the call, once to wait for a slot.
+const tierTimes = 2
+
+// needs returns the time within which nearly all calls like r end on its tier
+// number level, 0 when unknown.
+func (r *gateRequest) needs(now Nanos, level uint8) (most Nanos) {
+	i := nextTier(r.tiers, 0)
+	for ; level > 0; level-- {
+		i = nextTier(r.tiers, i+1)
+	}
+	for _, choice := range r.route.tiers[i].choices {
+		_, m := choice.channel.pace.expect(now, r.tokens)
+		most = max(most, m)
+	}
+	return most
 }
 
 // nextTier returns the first tier of set at or after i, or -1.

@@ -42,18 +42,30 @@ func TestRouteFits(t *testing.T) {
 
 // TestRouteOpens holds when tiers open.
 func TestRouteOpens(t *testing.T) {
-	r := &gateRequest{arrived: 10 * Second, tiers: 0b111, route: &gateRoute{core: -1, other: 3 * Second}}
+	spare := newGateChannel("spare")
+	r := &gateRequest{
+		tokens: 1, arrived: 10 * Second, deadline: Minute, tiers: 0b111,
+		route: &gateRoute{core: -1, other: 3 * Second, tiers: []gateTier{{}, {choices: []gateChoice{{channel: spare}}}, {}}},
+	}
 	for level, want := range map[uint8]Nanos{0: 13 * Second, 1: 16 * Second, 2: gateNever, 200: gateNever} {
-		if got := r.opens(level); got != want {
+		if got := r.opens(10*Second, level); got != want {
 			t.Errorf("after level %d at %s, want %s", level, got, want)
 		}
 	}
+	spare.pace.add(10*Second, 20*Second, 1)
+	if got := r.opens(10*Second, 0); got != 13*Second {
+		t.Errorf("with time for it the spare opens at %s", got)
+	}
+	r.deadline = 51 * Second
+	if got := r.opens(10*Second, 0); got != 11*Second {
+		t.Errorf("40 s before the deadline, with calls of 20 s, the spare opens at %s", got)
+	}
 	r.core = true
-	if got := r.opens(0); got != gateNever {
+	if got := r.opens(10*Second, 0); got != gateNever {
 		t.Errorf("core work goes on at %s", got)
 	}
 	r.route.core = gateNever
-	if got := r.opens(1); got != gateNever {
+	if got := r.opens(10*Second, 1); got != gateNever {
 		t.Errorf("an endless wait ends at %s", got)
 	}
 }
