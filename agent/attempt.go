@@ -224,6 +224,7 @@ func (a *attempt) judged(v classify.Verdict, err error) {
 	if v.Class == model.ClassTransport && err != nil {
 		a.blame(&v)
 	}
+	x.transport.client.unknown.note(a, &v)
 	o := model.Outcome{
 		Class: v.Class, Code: v.Code, Dimension: v.Dimension, Scope: model.Scope(v.Scope), RetryAfter: v.RetryAfter, Hints: v.Hints, Rule: v.Rule,
 		In: v.Usage.In, Cached: v.Usage.Cached, Out: v.Usage.Out, UsageKnown: v.Usage.Known, Exposed: a.exposed,

@@ -23,6 +23,7 @@ type Client struct {
 	estimates estimates
 	outputs   outputs
 	spool     *spool
+	unknown   *unknowns
 
 	mu      sync.Mutex
 	gate    *model.Gate
@@ -90,6 +91,7 @@ func New(cfg Config) (*Client, error) {
 	c.gate = model.NewGate(cfg.gate(uint64(c.start.UnixNano())))
 	c.spool = newSpool(cfg.Spool, c.summarize)
 	c.meter = newMeter(cfg.Metrics)
+	c.unknown = newUnknowns(cfg.Unknown, cfg.Classifier, cfg.Log)
 	c.setConfig(0, cfg.Fleet)
 	cfg.Metrics.RegisterMetricsWriter(c.writeMetrics)
 	ctx, stop := context.WithCancel(context.Background())
@@ -100,6 +102,9 @@ func New(cfg Config) (*Client, error) {
 	}
 	if cfg.Inbox != nil {
 		c.done.Go(func() { c.listen(ctx) })
+	}
+	if c.unknown != nil {
+		c.done.Go(func() { c.unknown.keep(ctx) })
 	}
 	return c, nil
 }

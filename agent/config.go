@@ -53,12 +53,15 @@ type Config struct {
 	// Idempotency bounds the answers kept for calls that carry an
 	// Idempotency-Key: by default 32 MiB for 10 minutes.
 	Idempotency KeepConfig
-	// Cache bounds the answers kept for calls that are the same to the byte:
-	// by default none.
-	Cache KeepConfig
+	// Cache bounds the answers kept for calls that ask the same: by default
+	// none.
+	Cache CacheConfig
 	// Semantic is the cache of answers to requests that mean nearly the same:
 	// by default none; with a route 64 MiB for 5 minutes.
 	Semantic SemanticConfig
+	// Unknown is the file for refusals that no rule knows, redacted; empty
+	// keeps none.
+	Unknown string
 	// Params are the constants of the gate's local reaction; the zero value
 	// means model.DefaultParams.
 	Params model.Params

@@ -55,6 +55,7 @@ type exchange struct {
 	attempts  int
 	task      *task
 	taskEnds  time.Time
+	entered   bool           // it counts among the task's calls on their way
 	fault     *dialect.Fault // why no channel was asked
 	last      *Permit
 	near      bool // answered as another that means nearly the same
@@ -256,10 +257,14 @@ func (x *exchange) tooLarge() *dialect.Fault {
 		fmt.Sprintf("the request body is over %d bytes", x.transport.client.cfg.MaxBody))
 }
 
-// release gives back what the request held.
+// release gives back what the request held, once it has ended.
 func (x *exchange) release() {
 	x.transport.bodies.give(x.held)
 	x.held = 0
+	if x.entered {
+		x.entered = false
+		x.task.leave()
+	}
 }
 
 // mistake is a fault of the client.

@@ -97,14 +97,14 @@ func (x *exchange) shared() (s *shelf, key shelfKey, asks shelfPrint) {
 	switch {
 	case x.req.Method != http.MethodPost, name == "" && !t.cache.enabled() && !t.semantic.enabled(), x.observed():
 	case name != "" && t.replays.enabled():
-		return t.replays, sha256.Sum256(fmt.Appendf(nil, "%q %q %q", x.owner(), x.req.URL.Path, name)), x.asks()
+		return t.replays, sha256.Sum256(fmt.Appendf(nil, "%q %q %q", x.owner(), x.req.URL.Path, name)), x.asks(x.body.Raw())
 	case name != "" || x.kept || !x.cacheable():
 	case t.semantic.enabled() && x.questions():
-		asks = x.asks()
+		asks = x.asks(x.body.Normal(t.client.cfg.Cache.Ignore))
 		return t.semantic, sha256.Sum256(append([]byte(x.owner()), asks[:]...)), asks
 	case !t.cache.enabled():
 	default:
-		asks = x.asks()
+		asks = x.asks(x.body.Normal(t.client.cfg.Cache.Ignore))
 		return t.cache, sha256.Sum256(append([]byte(x.owner()), asks[:]...)), asks
 	}
 	return nil, key, asks
@@ -123,12 +123,12 @@ func (x *exchange) owner() string {
 	return fmt.Sprintf("%x %s", sum, x.request.Tenant)
 }
 
-// asks is what the request asks, to the byte.
-func (x *exchange) asks() (p shelfPrint) {
+// asks is what the request asks with that body.
+func (x *exchange) asks(body []byte) (p shelfPrint) {
 	h := x.req.Header
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q %q %q %q\n", x.req.URL.RequestURI(), x.request.Route, x.request.Capability, h["Anthropic-Version"], h["Anthropic-Beta"])
-	sum.Write(x.body.Raw()) // a hash never fails
+	sum.Write(body) // a hash never fails
 	return shelfPrint(sum.Sum(p[:0]))
 }
 

@@ -17,6 +17,14 @@ type KeepConfig struct {
 	For time.Duration
 }
 
+// CacheConfig is a cache of answers to requests that ask the same.
+type CacheConfig struct {
+	KeepConfig
+	// Ignore names the members of a request that change nothing, such as a
+	// time or a random id, as paths: user, metadata.trace, messages.*.id.
+	Ignore []string
+}
+
 // shelf keeps finished answers, and lets calls with the same key follow one
 // that is still on its way. An answer that outgrows its part of the room, and
 // one that failed, is for those alone that follow it already.

@@ -27,6 +27,10 @@ type TaskConfig struct {
 	// Total is the time from the first call to the end of the last; 0 means
 	// 10 minutes.
 	Total time.Duration
+	// Parallel is the calls of the task that may be on their way at the same
+	// time, those that wait for a turn included; more wait for one of them to
+	// end. 0 sets no bound.
+	Parallel int
 }
 
 func (c TaskConfig) withDefaults() TaskConfig {
@@ -56,6 +60,9 @@ type task struct {
 	began   time.Time
 	retries int  // that are left
 	failed  bool // the last attempt that ended failed
+	// running has an entry for each call on its way; nil where there is no
+	// bound.
+	running chan struct{}
 }
 
 func newTasks(c TaskConfig) *tasks {
@@ -72,7 +79,7 @@ func (s *tasks) get(name string, now time.Time) (t *task, ends time.Time) {
 		s.age.MoveToBack(at)
 		t = at.Value.(*task)
 		if now.Sub(t.began) >= 2*s.cfg.Total {
-			*t = task{owner: s, name: name, began: now, retries: s.cfg.Retries}
+			t.began, t.retries, t.failed = now, s.cfg.Retries, false
 		}
 		return t, t.began.Add(s.cfg.Total)
 	}
@@ -82,8 +89,32 @@ func (s *tasks) get(name string, now time.Time) (t *task, ends time.Time) {
 		s.age.Remove(oldest)
 	}
 	t = &task{owner: s, name: name, began: now, retries: s.cfg.Retries}
+	if s.cfg.Parallel > 0 {
+		t.running = make(chan struct{}, s.cfg.Parallel)
+	}
 	s.by[name] = s.age.PushBack(t)
 	return t, now.Add(s.cfg.Total)
+}
+
+// enter waits until the task has room for one more call, at most until done is
+// closed; it reports whether it has. Whoever entered must leave.
+func (t *task) enter(done <-chan struct{}) bool {
+	if t == nil || t.running == nil {
+		return true
+	}
+	select {
+	case t.running <- struct{}{}:
+		return true
+	case <-done:
+		return false
+	}
+}
+
+// leave ends what enter began.
+func (t *task) leave() {
+	if t != nil && t.running != nil {
+		<-t.running
+	}
 }
 
 // take allows an attempt, or says that it may not be: it would follow a failed

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"net/http"
@@ -56,7 +57,7 @@ func (c *Client) Transport() *Transport {
 	t := &Transport{
 		client: c, pools: make(map[string]*pool, len(c.targets)), tasks: newTasks(c.cfg.Task),
 		replays: newShelf("idempotency", c.cfg.Idempotency, c.cfg.Metrics),
-		cache:   newShelf("exact", c.cfg.Cache, c.cfg.Metrics),
+		cache:   newShelf("exact", c.cfg.Cache.KeepConfig, c.cfg.Metrics),
 
 		semantic: newShelf("semantic", c.cfg.Semantic.KeepConfig, c.cfg.Metrics),
 	}
@@ -93,7 +94,15 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // run makes the attempts of a request.
 func (x *exchange) run() (*http.Response, error) {
 	ctx := x.req.Context()
-	if fault := x.budgeted(); fault != nil {
+	fault, err := x.join(ctx)
+	if err != nil {
+		x.release()
+		return nil, err
+	}
+	if fault == nil {
+		fault = x.budgeted()
+	}
+	if fault != nil {
 		x.release()
 		x.transport.client.ended(x.request.Route, "refused", model.Nanos(time.Since(x.came)))
 		return x.refuse(fault), nil
@@ -115,6 +124,23 @@ func (x *exchange) run() (*http.Response, error) {
 	}
 	x.release()
 	return x.failed(err, last)
+}
+
+// join waits until the request's task has room for it.
+func (x *exchange) join(ctx context.Context) (*dialect.Fault, error) {
+	if x.task == nil || x.observed() {
+		return nil, nil
+	}
+	until, cancel := context.WithDeadline(ctx, x.request.Deadline)
+	defer cancel()
+	x.entered = x.task.enter(until.Done())
+	switch {
+	case x.entered:
+		return nil, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return &dialect.Fault{Class: model.ClassCanceled, Code: "task_parallel_exceeded", Message: "the task has as many calls on their way as it may, until the deadline", Wait: -1}, nil
 }
 
 // budgeted takes the first attempt from the request's task, if it has one.

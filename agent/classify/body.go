@@ -222,6 +222,9 @@ func (f *facts) readRefusal(body []byte) {
 			rest, _ = f.read(rest, true)
 			rest = lead(rest)
 		}
+		if len(f.text) == 0 { // an envelope of unknown members says something too
+			f.addText(body[:min(len(body), maxPiece)])
+		}
 	case formEvents:
 		for line := range bytes.Lines(lead(body)) {
 			data, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte("data:"))

@@ -74,6 +74,28 @@ func Lines(r io.Reader, w, errw io.Writer, c *Classifier) (bad int, err error) {
 	}
 }
 
+// Unknown copies those lines of r to w whose refusal no rule knows, as Lines
+// reads them; lines that are none are left out.
+func Unknown(r io.Reader, w io.Writer, c *Classifier) error {
+	in := bufio.NewReaderSize(r, 64<<10)
+	for {
+		line, long, readErr := readLine(in)
+		if readErr != nil && !errors.Is(readErr, io.EOF) {
+			return fmt.Errorf("read unknown refusals: %w", readErr)
+		}
+		if a, _, err := parseLine(line); err == nil && !long {
+			if v := c.Classify(a); v.Unknown() {
+				if _, err := fmt.Fprintf(w, "%s\n", bytes.TrimRight(line, "\r\n")); err != nil {
+					return fmt.Errorf("write unknown refusals: %w", err)
+				}
+			}
+		}
+		if readErr != nil {
+			return nil
+		}
+	}
+}
+
 // readLine reads a line; of one that is too long the rest is dropped.
 func readLine(in *bufio.Reader) (line []byte, long bool, err error) {
 	for {

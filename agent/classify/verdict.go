@@ -2,6 +2,7 @@ package classify
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"weir/model"
@@ -93,6 +94,12 @@ func (v *Verdict) Retryable() bool {
 	case model.ClassOK, model.ClassQuotaExhausted, model.ClassAuth, model.ClassInvalid, model.ClassCanceled:
 	}
 	return false
+}
+
+// Unknown reports whether no rule knew a refusal, so that its status alone, or
+// that it said so within a success, made it one.
+func (v *Verdict) Unknown() bool {
+	return strings.HasPrefix(v.Rule, "law/status-") || strings.HasPrefix(v.Rule, "law/error-in-success")
 }
 
 // defaultScope is the scope of a class when no rule says otherwise.

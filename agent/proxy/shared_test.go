@@ -211,8 +211,7 @@ func TestKeptAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestExactCache holds that only what is the same to the byte is answered from
-// the cache, that a client can say no, and that a hit spends nothing.
+// TestExactCache holds that only what asks the same is answered from the cache, that a client can say no, and that a hit spends nothing.
 func TestExactCache(t *testing.T) {
 	off := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) { good(w) })
 	for range 2 {
@@ -222,7 +221,7 @@ func TestExactCache(t *testing.T) {
 		t.Errorf("without a word of it, %d of 2 calls were made", len(off.got()))
 	}
 	w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) { good(w) }, func(c *agent.Config) {
-		c.Cache = agent.KeepConfig{Bytes: 1 << 20, For: time.Minute}
+		c.Cache = agent.CacheConfig{KeepConfig: agent.KeepConfig{Bytes: 1 << 20, For: time.Minute}, Ignore: []string{"user"}}
 	})
 	for _, tt := range []struct {
 		name, body string
@@ -232,7 +231,9 @@ func TestExactCache(t *testing.T) {
 		{"first", plainBody, nil, false},
 		{"again", plainBody, nil, true},
 		{"other words", streamBody, nil, false},
-		{"a blank more", plainBody + " ", nil, false},
+		{"a blank more", plainBody + " ", nil, true},
+		{"another order, a number in other words, and what changes nothing", `{"user":"u-9", "max_tokens":5e1,"messages":[{"content":"hello there","role":"user"}],"model":"route"}`, nil, true},
+		{"another number", `{"model":"route","messages":[{"role":"user","content":"hello there"}],"max_tokens":51}`, nil, false},
 		{"opted out", plainBody, []string{"X-Weir-Cache", "off"}, false},
 		{"opted out by HTTP", plainBody, []string{"Cache-Control", "no-store"}, false},
 		{"another client", plainBody, []string{"Authorization", "Bearer other"}, false},

@@ -3,6 +3,8 @@ package proxy
 import (
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,6 +81,47 @@ func requests(all []model.Attempt) map[uint64]int {
 		m[a.Request]++
 	}
 	return m
+}
+
+// TestTaskParallel holds that no more of a task's calls are on their way than it
+// may have, that the others wait and are made, and that one whose time is over
+// meanwhile is told so.
+func TestTaskParallel(t *testing.T) {
+	var now, most atomic.Int32
+	release := make(chan struct{})
+	w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		n := now.Add(1)
+		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		<-release
+		now.Add(-1)
+		good(w)
+	}, func(c *agent.Config) { c.Task = agent.TaskConfig{Parallel: 2} })
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			if got := w.post("/v1/chat/completions", plainBody, "X-Weir-Task", "wide"); got.status != 200 {
+				t.Errorf("status %d: %s", got.status, got.body)
+			}
+		})
+	}
+	for now.Load() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	late := w.post("/v1/chat/completions", plainBody, "X-Weir-Task", "wide", "X-Weir-Deadline-Ms", "50")
+	if e := errorOf(t, late); late.status != 503 || e.Code != "task_parallel_exceeded" || late.header.Get("X-Should-Retry") != "false" {
+		t.Errorf("status %d, %+v", late.status, e)
+	}
+	other := make(chan answer, 1)
+	all.Go(func() { other <- w.post("/v1/chat/completions", plainBody, "X-Weir-Task", "other") })
+	for now.Load() < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	close(release)
+	all.Wait()
+	if got := <-other; got.status != 200 || most.Load() != 3 || len(w.got()) != 7 {
+		t.Errorf("status %d, %d at most at the same time, %d calls", got.status, most.Load(), len(w.got()))
+	}
 }
 
 // TestTaskTime holds that a task's calls end with its time, whatever each is

@@ -170,10 +170,14 @@ func (p *agentProcess) join(id string, set *metrics.Set) error {
 	if err != nil {
 		return badInput(err)
 	}
+	rules, err := tables(p.file.Agent.Rules)
+	if err != nil {
+		return err
+	}
 	p.client, err = agent.New(agent.Config{
 		Agent: id, Version: version(), Fleet: &p.file.Model, Upstreams: p.file.Upstreams, Queue: p.file.Agent.Queue,
 		Task: p.file.Agent.Task, Idempotency: p.file.Agent.Idempotency, Cache: p.file.Agent.Cache, Semantic: p.file.Agent.Semantic, Budgets: p.file.Agent.Budgets,
-		Writer: writer, Inbox: inbox, Metrics: set, Log: p.log,
+		Classifier: rules, Unknown: p.file.Agent.Unknown, Writer: writer, Inbox: inbox, Metrics: set, Log: p.log,
 	})
 	if err != nil {
 		return badInput(err)

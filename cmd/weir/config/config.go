@@ -105,9 +105,15 @@ type Agent struct {
 	ClientKeys string
 	// Task bounds what chained calls may spend on failure; Idempotency and
 	// Cache bound the answers that are kept.
-	Task               agent.TaskConfig
-	Idempotency, Cache agent.KeepConfig
-	Semantic           agent.SemanticConfig
+	Task        agent.TaskConfig
+	Idempotency agent.KeepConfig
+	Cache       agent.CacheConfig
+	Semantic    agent.SemanticConfig
+	// Rules are files of the classifier's rules, asked before the shipped
+	// ones; Unknown is the file for refusals that no rule knows, empty for
+	// none.
+	Rules   []string
+	Unknown string
 	// Budgets are rules on what requests may take, by route.
 	Budgets map[string]agent.BudgetConfig
 	Tasks   Tasks

@@ -101,7 +101,8 @@ func TestParseReadsEveryKey(t *testing.T) {
 		},
 		Agent: config.Agent{
 			Listen: "127.0.0.1:8787", Queue: 1000, ClientKeys: "./clients.yaml",
-			Task: agent.TaskConfig{Retries: -1, Total: 5 * time.Minute}, Idempotency: agent.KeepConfig{Bytes: -1, For: time.Hour}, Cache: agent.KeepConfig{Bytes: 1_000_000, For: time.Minute},
+			Task: agent.TaskConfig{Retries: -1, Total: 5 * time.Minute, Parallel: 4}, Idempotency: agent.KeepConfig{Bytes: -1, For: time.Hour}, Cache: agent.CacheConfig{KeepConfig: agent.KeepConfig{Bytes: 1_000_000, For: time.Minute}, Ignore: []string{"user", "messages.*.id"}},
+			Rules: []string{"provider.yaml"}, Unknown: "./weir-data/unknown.jsonl",
 			Budgets:  map[string]agent.BudgetConfig{"m2.7": {Input: 30_000, Margin: 1.5}},
 			Semantic: agent.SemanticConfig{Route: "m2.7", Threshold: 0.9, KeepConfig: agent.KeepConfig{Bytes: 2_000_000, For: 2 * time.Minute}},
 			Tasks:    config.Tasks{Enabled: true, Bytes: 50_000_000, Age: 48 * time.Hour},

@@ -151,10 +151,16 @@ func (r *reader) agent(f *strict.Fields) {
 			a.Task.Retries = -1
 		}
 		c.Span("total", &a.Task.Total, time.Second)
+		count(c, "parallel", &a.Task.Parallel, 1, 1000)
 		c.Done()
 	}
 	keep(f, "idempotency", &a.Idempotency)
-	keep(f, "cache", &a.Cache)
+	if c := f.Child("cache"); c != nil {
+		a.Cache.Ignore = r.paths(c, "ignore")
+		keepInto(c, &a.Cache.KeepConfig)
+	}
+	f.List("rules", func(n ast.Node, path string) { a.Rules = append(a.Rules, r.Text(n, path)) })
+	f.Text("unknown", &a.Unknown)
 	if c := f.Child("semantic_cache"); c != nil {
 		c.Need("route")
 		c.Text("route", &a.Semantic.Route)
@@ -170,6 +176,18 @@ func (r *reader) agent(f *strict.Fields) {
 		c.Done()
 	}
 	f.Done()
+}
+
+// paths reads the names of members of a request, at any depth.
+func (r *reader) paths(f *strict.Fields, key string) (paths []string) {
+	f.List(key, func(n ast.Node, path string) {
+		name := r.Text(n, path)
+		if !memberPath.MatchString(name) || name == "*" || name == "model" || name == "messages" || name == "stream" {
+			r.Fault(n, "%s: must be the path of a member that changes nothing, such as user, metadata.trace or messages.*.id", path)
+		}
+		paths = append(paths, name)
+	})
+	return paths
 }
 
 // keep reads the bounds of answers that are kept; 0 bytes keep none.
@@ -249,6 +267,9 @@ func (r *reader) busURL(f *strict.Fields, dst *string) {
 
 // variableName is what an environment variable's name looks like.
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+
+// memberPath is what the path of a request's member looks like.
+var memberPath = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_-]{0,63}|\*)(\.([A-Za-z_][A-Za-z0-9_-]{0,63}|\*)){0,7}$`)
 
 // variable reads the name of an environment variable. What is none is not
 // shown: it may be the secret itself.
