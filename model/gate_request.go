@@ -13,24 +13,31 @@ const (
 
 // gateRequest is one request from its Ask to its end. It is used again.
 type gateRequest struct {
+	// What a search through a lane reads of every request comes first, since
+	// each is another line of memory.
+
+	// rank is the priority raised by waiting, level the tiers open beyond
+	// the first.
+	rank, level uint8
+	state       gateState
+	// unseen is set while a reply for it waits to be polled.
+	unseen        bool
+	priority      Priority
+	core          bool
+	tries, broken uint8
+	deadline      Nanos
+	number        uint64 // order of arrival, unique
+	tokens        Tokens
+	node          queueNode
+	lastClass     Class
+	tiers         uint32
+	// late is the set of tiers that it was found to have too little time for.
+	late  uint32
 	index uint32
 	// gen numbers the handles given out, so that an old one fits nothing.
 	gen    uint32
 	ticket Ticket
 	permit uint64
-	state  gateState
-	// unseen is set while a reply for it waits to be polled.
-	unseen   bool
-	priority Priority
-	core     bool
-	// rank is the priority raised by waiting, level the tiers open beyond
-	// the first.
-	rank, level   uint8
-	tries, broken uint8
-	lastClass     Class
-	tiers         uint32
-	// late is the set of tiers that it was found to have too little time for.
-	late uint32
 
 	id     uint64
 	route  *gateRoute
@@ -38,18 +45,14 @@ type gateRequest struct {
 	owner  *gateTenant
 	// capability is kept for a route that is configured anew.
 	capability string
-	tokens     Tokens
 	// passed is the tokens of those that passed it.
-	passed   Tokens
-	deadline Nanos
-	arrived  Nanos
-	number   uint64 // order of arrival, unique
+	passed  Tokens
+	arrived Nanos
 
 	since      Nanos // when it began to wait
 	notBefore  Nanos
 	avoid      *gateChannel
 	avoidUntil Nanos
-	node       queueNode
 	timer      int // place in the timers, from 1; 0 for none
 	firstSent  Nanos
 

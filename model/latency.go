@@ -1,5 +1,7 @@
 package model
 
+import "math/bits"
+
 // latency compares how long calls take with how long they used to take, like
 // with like: streamed calls by their time to the first token at that input
 // size, others by their whole time at that input and output size (sizes in
@@ -120,13 +122,8 @@ func cellKey(a *Attempt) (key uint32, sample Nanos) {
 	return in<<8 | uint32(log2(a.Out)), a.Took
 }
 
-func log2(n Tokens) int {
-	k := 0
-	for ; n > 1; n >>= 1 {
-		k++
-	}
-	return k
-}
+// log2 is the binary logarithm, rounded down, 0 for less than 2.
+func log2(n Tokens) int { return bits.Len64(uint64(max(n, 1))) - 1 }
 
 // cell returns the cell of key, making it while there is room; nil otherwise.
 func (l *latency) cell(key uint32) *latencyCell {
