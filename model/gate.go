@@ -42,9 +42,11 @@ type Gate struct {
 	tenants  map[string]*gateTenant // "" for all that are not configured
 	hogs     uint64                 // counts searches
 	lately   *gateRoute             // found last, nil for none
-	channels []*gateChannel         // sorted by name
-	pools    []*gatePool            // sorted by name
-	routes   []*gateRoute           // sorted by name
+	owned    *gateTenant            // found last, for the name owns; nil for none
+	owns     string
+	channels []*gateChannel // sorted by name
+	pools    []*gatePool    // sorted by name
+	routes   []*gateRoute   // sorted by name
 
 	requests gateRequests
 	queue    gateQueue

@@ -25,17 +25,23 @@ type gateTenant struct {
 // runs by running, and afterwards while the next ones do.
 const tenantHalf = 5 * Second
 
-// owner returns the tenant of that name.
+// owner returns the tenant of that name. One agent's requests name few.
 func (g *Gate) owner(name string) *gateTenant {
-	if t := g.tenants[name]; t != nil {
-		return t
+	if g.owned != nil && name == g.owns {
+		return g.owned
 	}
-	return g.tenants[""]
+	t := g.tenants[name]
+	if t == nil {
+		t = g.tenants[""]
+	}
+	g.owns, g.owned = name, t
+	return t
 }
 
 // setTenants takes the shares of the configuration. Requests of a tenant that is
 // gone keep its entry until they end.
 func (g *Gate) setTenants() {
+	g.owned = nil
 	for _, t := range g.tenants {
 		t.known = false
 	}

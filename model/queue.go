@@ -41,6 +41,8 @@ type queueKey struct {
 type queueLane struct {
 	key  queueKey
 	root *gateRequest
+	// head is served next.
+	head *gateRequest
 	at   int // place in gateQueue.list
 	// urgent and tokens are sums over the lane.
 	urgent int
@@ -79,6 +81,9 @@ func (q *gateQueue) push(r *gateRequest) {
 	r.node = queueNode{lane: l, size: 1, least: r.tokens, heat: queueHeat(r.number)}
 	left, right := queueSplit(l.root, r)
 	l.root = queueMerge(queueMerge(left, r), right)
+	if left == nil {
+		l.head = r
+	}
 	l.tokens += r.tokens
 	if r.priority == PriorityInteractive {
 		l.urgent++
@@ -93,6 +98,9 @@ func (q *gateQueue) push(r *gateRequest) {
 func (q *gateQueue) remove(r *gateRequest) {
 	l := r.node.lane
 	l.root = queueCut(l.root, r)
+	if l.head == r {
+		l.head = leftmost(l.root)
+	}
 	r.node = queueNode{}
 	l.tokens -= r.tokens
 	if r.priority == PriorityInteractive {
@@ -185,12 +193,14 @@ func (q *gateQueue) outlasted(r *gateRequest, level uint8, until Nanos) bool {
 func (l *queueLane) len() int { return int(queueSize(l.root)) }
 
 // first returns the request that is served next; the lane must hold one.
-func (l *queueLane) first() *gateRequest {
-	r := l.root
-	for r.node.left != nil {
-		r = r.node.left
+func (l *queueLane) first() *gateRequest { return l.head }
+
+// leftmost returns the first of a treap, nil of an empty one.
+func leftmost(t *gateRequest) *gateRequest {
+	for t != nil && t.node.left != nil {
+		t = t.node.left
 	}
-	return r
+	return t
 }
 
 func (l *queueLane) last() *gateRequest {

@@ -1,11 +1,15 @@
 package workload
 
-import "cmp"
-
 // before orders streams by time, then workload, then key: a total order, so
 // that the sequence of requests depends on nothing else.
 func (s *stream) before(o *stream) bool {
-	return cmp.Or(cmp.Compare(s.at, o.at), cmp.Compare(s.workload, o.workload), cmp.Compare(s.key, o.key)) < 0
+	switch {
+	case s.at != o.at:
+		return s.at < o.at
+	case s.workload != o.workload:
+		return s.workload < o.workload
+	}
+	return s.key < o.key
 }
 
 func (g *Generator) push(s stream) {
