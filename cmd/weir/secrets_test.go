@@ -58,7 +58,7 @@ func gossip(t *testing.T) *httptest.Server {
 // the API's answers and an exported journal.
 func TestSecretsAreFoundNowhere(t *testing.T) {
 	if testing.Short() {
-		t.Skip("one process at a time: nothing here is shared but what other tests share too")
+		t.Skip("left out under -short: a whole run has it, and the race detector would find nothing new")
 	}
 	w := newTrouble(t)
 	t.Setenv("WEIR_TOKEN", plantedToken)

@@ -21,7 +21,7 @@ import (
 // tells of the refusal once, and connects when it is let in.
 func TestSidecarSettings(t *testing.T) {
 	if testing.Short() {
-		t.Skip("one process at a time: nothing here is shared but what other tests share too")
+		t.Skip("left out under -short: a whole run has it, and the race detector would find nothing new")
 	}
 	options := &server.Options{Host: "127.0.0.1", Port: -1, Authorization: "right", NoLog: true, NoSigs: true}
 	bus, err := server.NewServer(options.Clone())

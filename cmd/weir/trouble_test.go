@@ -99,7 +99,7 @@ func read1(t *testing.T, path string) string {
 
 func TestUnreachableNATS(t *testing.T) {
 	if testing.Short() {
-		t.Skip("one process at a time: nothing here is shared but what other tests share too")
+		t.Skip("left out under -short: a whole run has it, and the race detector would find nothing new")
 	}
 	w := newTrouble(t)
 	nobody := "nats://" + freeAddress(t)
