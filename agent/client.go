@@ -109,9 +109,14 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
+// farewell is how long Close goes on after its context ended, to tell the fleet
+// at least that this process leaves.
+const farewell = time.Second
+
 // Close refuses what waits, lets the attempts in flight end, sends what there
-// is to report and says goodbye, as far as ctx allows. It returns ctx's error
-// when that was not all.
+// is to report and says goodbye. When ctx ends first, it settles what is in
+// flight as given up, says goodbye within a second more, and returns ctx's
+// error.
 func (c *Client) Close(ctx context.Context) error {
 	now := c.now()
 	c.mu.Lock()
@@ -122,9 +127,25 @@ func (c *Client) Close(ctx context.Context) error {
 	defer c.stop()
 	select {
 	case <-c.left:
+		if err := c.drain(ctx); err != nil {
+			return fmt.Errorf("send the last reports: %w", err)
+		}
+		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for attempts in flight: %w", ctx.Err())
 	}
+	c.hear(c.gate.Abandon)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	select {
+	case <-c.left:
+		_ = c.drain(last) // what is told is ctx's end
+	case <-last.Done():
+	}
+	return fmt.Errorf("wait for attempts in flight: %w", ctx.Err())
+}
+
+// drain waits until all reports were sent.
+func (c *Client) drain(ctx context.Context) error {
 	if c.cfg.Writer == nil {
 		return nil
 	}
@@ -132,7 +153,7 @@ func (c *Client) Close(ctx context.Context) error {
 	case <-c.spool.drained():
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("send the last reports: %w", ctx.Err())
+		return ctx.Err()
 	}
 }
 

@@ -351,6 +351,30 @@ func TestCloseGivesUp(t *testing.T) {
 		if err := b.client.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
+		all := b.facts()
+		last, _ := all[len(all)-1].(*model.Attempts)
+		if last == nil || !last.Leaving || len(last.Attempts) != 1 || last.Attempts[0].Class != model.ClassCanceled || last.Channels[0].InFlight != 0 {
+			t.Errorf("the last report is %+v", last)
+		}
+	})
+}
+
+// TestCloseWithoutBus holds that a goodbye nobody takes delays the end of the
+// process by no more than a second.
+func TestCloseWithoutBus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, func(c *Config) { c.Fleet.Channels[1].Alone = 1 })
+		b.must(1) // never settled
+		b.bus.SetFaults(memlog.Faults{Cut: []string{"agent-1"}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := b.client.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("it takes %v", took)
+		}
 	})
 }
 

@@ -192,20 +192,36 @@ func (g *Gate) reclaim(now Nanos) {
 	g.guardAt = gateNever
 	for _, c := range g.channels {
 		for c.first != nil && gateLater(c.first.at.started, guard) <= now {
-			r := c.first
 			g.number.leaked++
-			o := Outcome{Class: ClassTransport, RetryAfter: -1, Rule: "never settled"}
-			g.settle(now, r, &o, 0)
-			if r.unseen {
-				r.state = gateFree // its admission was never polled
-				continue
-			}
-			g.requests.put(r)
+			g.writeOff(now, c.first, ClassTransport, "never settled")
 		}
 		if c.first != nil {
 			g.guardAt = min(g.guardAt, gateLater(c.first.at.started, guard))
 		}
 	}
+}
+
+// writeOff settles an attempt whose end nobody will tell.
+func (g *Gate) writeOff(now Nanos, r *gateRequest, class Class, rule string) {
+	o := Outcome{Class: class, RetryAfter: -1, Rule: rule}
+	g.settle(now, r, &o, 0)
+	if r.unseen {
+		r.state = gateFree // its admission was never polled
+		return
+	}
+	g.requests.put(r)
+}
+
+// Abandon settles what is in flight as given up, since the process ends before
+// it does: so the agent's last report can say that it leaves. It follows Stop.
+func (g *Gate) Abandon(now Nanos) {
+	now = g.tick(now)
+	for _, c := range g.channels {
+		for c.first != nil {
+			g.writeOff(now, c.first, ClassCanceled, "agent/ended@1")
+		}
+	}
+	g.wantReport(now)
 }
 
 // Stop refuses what waits and what comes. The report that carries the last

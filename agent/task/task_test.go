@@ -31,6 +31,7 @@ import (
 type house struct {
 	t    *testing.T
 	nats *natstest.Server
+	url  string // of a cluster, in place of nats
 	up   *httptest.Server
 	dir  string
 
@@ -47,7 +48,29 @@ func good(w http.ResponseWriter, text string) {
 
 func newHouse(t *testing.T, l natslog.TaskLimits) *house {
 	t.Helper()
-	h := &house{t: t, nats: natstest.Start(t, nil), dir: t.TempDir(), calls: map[string]int{}}
+	h := &house{t: t, nats: natstest.Start(t, nil)}
+	h.open(l)
+	return h
+}
+
+// connect connects to the house's NATS.
+func (h *house) connect(o natslog.Options) *nats.Conn {
+	h.t.Helper()
+	if h.nats != nil {
+		o.Extra = append(o.Extra, h.nats.Option())
+	}
+	nc, err := natslog.Connect(h.url, o)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return nc
+}
+
+// open starts the provider and makes the streams.
+func (h *house) open(l natslog.TaskLimits) {
+	t := h.t
+	t.Helper()
+	h.dir, h.calls = t.TempDir(), map[string]int{}
 	h.do = func(_ int, prompt string, w http.ResponseWriter, _ *http.Request) { good(w, "re: "+prompt) }
 	h.up = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -71,15 +94,17 @@ func newHouse(t *testing.T, l natslog.TaskLimits) *house {
 	if err := os.WriteFile(filepath.Join(h.dir, "key"), []byte("sk-provider"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	nc, err := natslog.Connect("", natslog.Options{Name: "controller", Extra: []nats.Option{h.nats.Option()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := h.connect(natslog.Options{Name: "controller"})
 	t.Cleanup(nc.Close)
-	if err := natslog.OpenTasks(t.Context(), nc, "test", l); err != nil {
-		t.Fatal(err)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) { // a cluster needs a moment to elect
+		err := natslog.OpenTasks(t.Context(), nc, "test", l)
+		if err == nil {
+			return
+		}
+		if h.nats != nil || time.Now().After(end) {
+			t.Fatal(err)
+		}
 	}
-	return h
 }
 
 func (h *house) called(prompt string) int {
@@ -106,10 +131,7 @@ type sidecar struct {
 // sidecar starts an agent; idle ones only take tasks in.
 func (h *house) sidecar(name string, idle bool) *sidecar {
 	h.t.Helper()
-	nc, err := natslog.Connect("", natslog.Options{Name: name, Agent: name, Extra: []nats.Option{h.nats.Option()}})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	nc := h.connect(natslog.Options{Name: name, Agent: name})
 	fleet := &model.Config{
 		Fleet:    "test",
 		Retry:    model.RetryConfig{MaxAttempts: 1, Base: model.Millisecond, Max: 5 * model.Millisecond, Multiplier: 2 * model.One, Budget: model.One, Total: 20 * model.Second},
