@@ -88,7 +88,7 @@ func New(cfg Config) (*Client, error) {
 			return nil, fmt.Errorf("channel %s: %w", name, err)
 		}
 	}
-	c.gate = model.NewGate(cfg.gate(uint64(c.start.UnixNano())))
+	c.gate = model.NewGate(cfg.gate(max(uint64(c.start.UnixNano()), cfg.After+1)))
 	c.spool = newSpool(cfg.Spool, c.summarize)
 	c.meter = newMeter(cfg.Metrics)
 	c.unknown = newUnknowns(cfg.Unknown, cfg.Classifier, cfg.Log)

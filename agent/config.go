@@ -20,6 +20,10 @@ type Config struct {
 	// Agent is the process's id in the fleet, unique and kept over restarts;
 	// see events.CheckAgent.
 	Agent string
+	// After is the boot number of the process that spoke last under this id,
+	// 0 where that is not known. This one's is higher: a clock that was set
+	// back does not make it an older process, which nobody would hear.
+	After uint64
 	// Version is the software version, told to the controller.
 	Version string
 	// Mode is the agent's own mode: ModeObserve overrides what the fleet says.

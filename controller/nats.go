@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -71,6 +72,7 @@ const (
 // NATS is a NATS server with JetStream in this process. Close frees it.
 type NATS struct {
 	server *server.Server
+	log    *natsLogger
 	fleet  string
 	tasks  bool
 	own    nkeys.KeyPair // of this process; nil when everybody may connect
@@ -110,7 +112,7 @@ func StartNATS(o NATSOptions) (*NATS, error) {
 	if n.lock, err = pebble.LockDirectory(o.Store, vfs.Default); err != nil {
 		return nil, fmt.Errorf("open nats store %s: it is in use by another process (%w)", o.Store, err)
 	}
-	if n.server, err = run(options.Clone(), o.Logger); err != nil {
+	if n.server, n.log, err = run(options.Clone(), o.Logger); err != nil {
 		return nil, errors.Join(fmt.Errorf("start nats: %w", err), n.lock.Close())
 	}
 	return n, nil
@@ -251,10 +253,10 @@ func free(address string) error {
 }
 
 // run starts the server and waits until it is ready or says why it is not.
-func run(o *server.Options, logger *slog.Logger) (*server.Server, error) {
+func run(o *server.Options, logger *slog.Logger) (*server.Server, *natsLogger, error) {
 	s, err := server.NewServer(o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	log := &natsLogger{to: logger, fatal: make(chan struct{})}
 	s.SetLoggerV2(log, false, false, false)
@@ -266,13 +268,13 @@ func run(o *server.Options, logger *slog.Logger) (*server.Server, error) {
 		err = errors.New(log.text)
 	case ok := <-ready:
 		if ok {
-			return s, nil
+			return s, log, nil
 		}
 		err = fmt.Errorf("not ready after %s", natsStart)
 	}
 	s.Shutdown()
 	s.WaitForShutdown()
-	return nil, err
+	return nil, nil, err
 }
 
 // Address returns host:port that others connect to, empty for none.
@@ -309,6 +311,16 @@ func (n *NATS) Connect(o natslog.Options) (*nats.Conn, error) {
 	return natslog.Connect("", o)
 }
 
+// Failed is closed when the server cannot go on, as after a write to a full
+// disk: it takes no entry from then on, also when there is room again, until it
+// is started anew. Fault then says why.
+func (n *NATS) Failed() <-chan struct{} { return n.log.fatal }
+
+// Fault says why the server cannot go on, once Failed is closed.
+func (n *NATS) Fault() error {
+	return fmt.Errorf("nats store %s takes no more, make room and start again: %s", n.options.StoreDir, n.log.text)
+}
+
 // Close stops the server and waits until its streams are on disk: exiting
 // before makes the next start read all of them. Connections are closed first
 // by whoever opened them.
@@ -337,19 +349,30 @@ func (l *natsLogger) Warnf(format string, v ...any) {
 	l.to.Warn("nats", slog.String("text", fmt.Sprintf(format, v...)))
 }
 
-// Errorf implements server.Logger.
+// Errorf implements server.Logger. That a store takes no more is said only
+// here.
 func (l *natsLogger) Errorf(format string, v ...any) {
-	l.to.Error("nats", slog.String("text", fmt.Sprintf(format, v...)))
+	text := fmt.Sprintf(format, v...)
+	l.to.Error("nats", slog.String("text", text))
+	if strings.Contains(text, "ritical write error") || strings.Contains(text, "will be DISABLED") {
+		l.fail(text)
+	}
+}
+
+// fail notes the first fault after which the server cannot go on.
+func (l *natsLogger) fail(text string) {
+	l.once.Do(func() {
+		l.text = text
+		close(l.fatal)
+	})
 }
 
 // Fatalf implements server.Logger. The server cannot go on, and says so only
 // here.
 func (l *natsLogger) Fatalf(format string, v ...any) {
-	l.once.Do(func() {
-		l.text = fmt.Sprintf(format, v...)
-		close(l.fatal)
-	})
-	l.to.Error("nats cannot go on", slog.String("text", fmt.Sprintf(format, v...)))
+	text := fmt.Sprintf(format, v...)
+	l.fail(text)
+	l.to.Error("nats cannot go on", slog.String("text", text))
 }
 
 // Debugf implements server.Logger.

@@ -175,7 +175,7 @@ func (p *agentProcess) join(id string, set *metrics.Set) error {
 		return err
 	}
 	p.client, err = agent.New(agent.Config{
-		Agent: id, Version: version(), Fleet: &p.file.Model, Upstreams: p.file.Upstreams, Queue: p.file.Agent.Queue,
+		Agent: id, After: p.before(fleet, id), Version: version(), Fleet: &p.file.Model, Upstreams: p.file.Upstreams, Queue: p.file.Agent.Queue,
 		Task: p.file.Agent.Task, Idempotency: p.file.Agent.Idempotency, Cache: p.file.Agent.Cache, Semantic: p.file.Agent.Semantic, Budgets: p.file.Agent.Budgets,
 		Classifier: rules, Unknown: p.file.Agent.Unknown, Writer: writer, Inbox: inbox, Metrics: set, Log: p.log,
 	})
@@ -185,6 +185,24 @@ func (p *agentProcess) join(id string, set *metrics.Set) error {
 	p.log.Info("agent runs", slog.String("agent", id), slog.String("fleet", fleet), slog.String("http", p.scheme+p.http.Addr().String()+"/v1"),
 		slog.String("nats", servers(p.file.NATS.Address())), slog.String("version", version()))
 	return nil
+}
+
+// beforeWithin bounds the question who spoke before: calls wait for it.
+const beforeWithin = time.Second
+
+// before returns the boot number of the process that spoke last under the id,
+// 0 when that cannot be told: then the clock alone says who is newer.
+func (p *agentProcess) before(fleet, id string) uint64 {
+	if connected(p.ctx, p.nc, beforeWithin) != nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, beforeWithin)
+	defer cancel()
+	boot, err := natslog.LastBoot(ctx, p.nc, fleet, id)
+	if err != nil {
+		p.log.Debug("who spoke before under this id is not known", slog.Any("error", err))
+	}
+	return boot
 }
 
 // run serves until the process is stopped, then lets calls in flight end and

@@ -246,9 +246,23 @@ func (p *controllerProcess) run() error {
 		}), p.log)
 	}()
 	go p.announce(ctx)
-	err = <-ended
-	cancel()
+	select {
+	case err = <-ended:
+		cancel()
+	case <-p.busFailed():
+		cancel()
+		err = errors.Join(p.bus.Fault(), <-ended)
+	}
 	return errors.Join(err, <-ended)
+}
+
+// busFailed is closed when the server in this process cannot go on; nil where
+// there is none.
+func (p *controllerProcess) busFailed() <-chan struct{} {
+	if p.bus == nil {
+		return nil
+	}
+	return p.bus.Failed()
 }
 
 // teller returns who tells people what goes wrong.

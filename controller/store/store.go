@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -97,12 +98,14 @@ func Open(dir string, o Options) (*Store, error) {
 func (s *Store) open(dir string) error {
 	cache := pebble.NewCache(16 << 20)
 	defer cache.Unref()
+	log := logger{s.options.Logger, s.options.Exit}
 	db, err := pebble.Open(dir, &pebble.Options{
 		Cache:              cache,
 		FS:                 s.options.FS,
 		FormatMajorVersion: pebble.FormatNewest,
 		Lock:               s.lock,
-		Logger:             logger{s.options.Logger, s.options.Exit},
+		Logger:             log,
+		EventListener:      patience(log),
 		// The state is a few megabytes, and a crash costs about 11 ms per
 		// megabyte of write-ahead log at the next start.
 		MemTableSize: 4 << 20,
@@ -172,6 +175,28 @@ func (s *Store) get(key []byte) (value []byte, found bool, err error) {
 	}
 	value = append([]byte{}, v...)
 	return value, true, closer.Close()
+}
+
+// patienceFor is how often in a row Pebble may fail to write in the background:
+// on a full disk it tries for ever, thousands of times a second.
+const patienceFor = 10
+
+// patience hears of what Pebble does in the background and ends the process
+// when that comes to nothing.
+func patience(log logger) *pebble.EventListener {
+	var failed atomic.Int64
+	return &pebble.EventListener{
+		BackgroundError: func(err error) {
+			if log.Errorf("background error: %s", err); failed.Add(1) >= patienceFor {
+				log.Fatalf("failed %d times in the background: %s", patienceFor, err)
+			}
+		},
+		FlushEnd: func(i pebble.FlushInfo) {
+			if i.Err == nil {
+				failed.Store(0)
+			}
+		},
+	}
 }
 
 // logger hands Pebble's words on. Pebble calls Fatalf when it cannot go on,

@@ -321,18 +321,20 @@ func randomChange(rng *rand.Rand, seq uint64, state map[string]string) *store.Ch
 // TestRefusedWriteEndsTheProcess runs itself as a child whose disk fails.
 func TestRefusedWriteEndsTheProcess(t *testing.T) {
 	const variable = "WEIR_TEST_FAILING_STORE"
-	if os.Getenv(variable) != "" {
-		failingStore()
+	if what := os.Getenv(variable); what != "" {
+		failingStore(what)
 		return
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestRefusedWriteEndsTheProcess$")
-	cmd.Env = append(os.Environ(), variable+"=1")
-	out, err := cmd.CombinedOutput()
-	exit, ok := errors.AsType[*exec.ExitError](err)
-	if !ok || exit.ExitCode() != 1 {
-		t.Fatalf("child ended with %v, want exit 1; it said\n%s", err, out)
-	}
-	if !strings.Contains(string(out), "store cannot go on") || strings.Contains(string(out), "committed after") {
-		t.Errorf("child said\n%s", out)
+	for _, what := range []string{"all", "tables"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestRefusedWriteEndsTheProcess$")
+		cmd.Env = append(os.Environ(), variable+"="+what)
+		out, err := cmd.CombinedOutput()
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok || exit.ExitCode() != 1 {
+			t.Fatalf("%s: child ended with %v, want exit 1; it said\n%s", what, err, out)
+		}
+		if !strings.Contains(string(out), "store cannot go on") || strings.Contains(string(out), "committed after") {
+			t.Errorf("%s: child said\n%s", what, out)
+		}
 	}
 }

@@ -290,6 +290,29 @@ func NewWriter(nc *nats.Conn, fleet, agent string) (events.Writer, error) {
 	return events.NewWriter(&tail{nc: nc, js: js, stream: logStream(fleet), subject: events.LogSubject(fleet, agent)}), nil
 }
 
+// LastBoot returns the boot number of the process that wrote last under an
+// agent's id, 0 when the log holds nothing of it.
+func LastBoot(ctx context.Context, nc *nats.Conn, fleet, agent string) (uint64, error) {
+	e, err := (&tail{nc: nc, stream: logStream(fleet), subject: events.LogSubject(fleet, agent)}).Last(ctx)
+	if errors.Is(err, events.ErrNotFound) {
+		return 0, nil
+	}
+	var fact model.Fact
+	if err == nil {
+		fact, err = events.Decode(e.Data)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the last report of %s: %w", agent, err)
+	}
+	switch r := fact.(type) {
+	case *model.Attempts:
+		return r.Boot, nil
+	case *model.Summary:
+		return r.Boot, nil
+	}
+	return 0, nil
+}
+
 // tail is the end of one agent's subject.
 type tail struct {
 	nc              *nats.Conn
