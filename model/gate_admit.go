@@ -143,6 +143,9 @@ func (g *Gate) room(now Nanos, c *gateChannel, r *gateRequest, level int) gateBl
 	if b := g.slot(now, c); b.cause != causeNone {
 		return b
 	}
+	if g.yields(now, r, c) && !g.probes(now, c) {
+		return gateBlock{causeSlots, c, gateLater(now, useHalf), false}
+	}
 	for _, p := range c.pools {
 		if p.saves(r) {
 			return gateBlock{causeBudget, c, gateNever, false}

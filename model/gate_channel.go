@@ -45,6 +45,7 @@ type gateChannel struct {
 	// own: it uses no slot, and holds none when it is refused.
 	probing int64
 	held    gateHolds
+	use     [NumPriorities]gateUse
 
 	// pace is how long good calls take, by the newest ones.
 	pace gatePace
@@ -345,6 +346,7 @@ func (c *gateChannel) link(r *gateRequest) {
 	}
 	c.last = r
 	c.inflight++
+	c.use[r.priority].running++
 	if r.at.probe != 0 {
 		c.probing++
 	}
@@ -364,6 +366,7 @@ func (c *gateChannel) unlink(r *gateRequest) {
 	}
 	r.at.prev, r.at.next = nil, nil
 	c.inflight--
+	c.use[r.priority].running--
 	if r.at.probe != 0 {
 		c.probing--
 	}

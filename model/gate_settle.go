@@ -127,6 +127,9 @@ func (g *Gate) settle(now Nanos, r *gateRequest, o *Outcome, backoff Nanos) {
 	r.owner.end()
 	c.attempts[o.Class]++
 	jammed := c.pace.ended(now, r, o)
+	if o.Class == ClassOK {
+		c.use[r.priority].done(now, now-r.at.started, now-r.arrived)
+	}
 	spent := o.spentOf(c.cfg, r.tokens)
 	for _, p := range r.at.pools {
 		p.settle(r.tokens, spent)
