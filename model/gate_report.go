@@ -9,6 +9,8 @@ const (
 	// a change waits for others, up to twice that.
 	gateSoonest = 10 * Millisecond
 	gateLinger  = 50 * Millisecond
+	// gateLeastRing is the attempts for which there is room at first.
+	gateLeastRing = 8
 	// gateMaxSent bounds the remembered times of reports.
 	gateMaxSent = 256
 	// gateMaxHints and gateMaxCode bound what one attempt carries.
@@ -112,7 +114,7 @@ func (p *gateReports) push(limit int) *gateEnded {
 		p.lost++
 	}
 	if p.n == len(p.pending) {
-		grown := make([]gateEnded, min(max(2*p.n, gateBatch), limit))
+		grown := make([]gateEnded, min(max(2*p.n, gateLeastRing), limit))
 		for i := range p.n {
 			grown[i] = p.pending[(p.head+i)%len(p.pending)]
 		}
@@ -131,10 +133,10 @@ func (p *gateReports) push(limit int) *gateEnded {
 func (p *gateReports) pop() {
 	e := &p.pending[p.head]
 	e.channel, e.attempt.Code, e.attempt.Hints = nil, "", nil
-	if p.head++; p.head == len(p.pending) {
-		p.head = 0
+	p.head++
+	if p.n--; p.n == 0 || p.head == len(p.pending) {
+		p.head = 0 // an empty ring begins anew: few attempts touch few places
 	}
-	p.n--
 }
 
 // mentions reports whether an attempt on c waits to be reported.
