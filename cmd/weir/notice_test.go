@@ -34,7 +34,7 @@ func TestNoticeOfARefusedKey(t *testing.T) {
 	dir, sidecar := t.TempDir(), freeAddress(t)
 	text := fmt.Sprintf(`
 nats: {listen: %q}
-controller: {listen: "127.0.0.1:0", page: "https://weir.example", notices: [{url_env: ON_CALL}, {url_env: ON_CALL, shape: slack, only: [log]}]}
+controller: {listen: "127.0.0.1:0", page: "https://weir.example", notices: [{url_env: ON_CALL, only: [credential]}, {url_env: ON_CALL, shape: slack, only: [log]}]}
 agent: {listen: %q}
 channels: [{name: main, provider: openai, base_url: "%s/v1", alone: 1}]
 routes: [{name: default, tiers: [[main]]}]

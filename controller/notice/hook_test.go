@@ -180,12 +180,23 @@ func TestWrong(t *testing.T) {
 			{Name: "c", State: model.BreakerMisconfigured, Reason: "401"},
 			{Name: "d", State: model.BreakerHalfOpen, Reason: "probe"},
 		},
+		Days: []model.FleetDay{{Name: "tenant/t", At: model.StageSpent, Reason: "5000 of 5000 tokens"}, {Name: "channel/b", At: model.StageSoft}},
+		Routes: []model.FleetRoute{
+			{Name: "well", Tiers: []model.FleetTier{{Channels: []string{"a", "b"}}}},
+			{Name: "lesser", Tiers: []model.FleetTier{{Channels: []string{"a", "c"}}, {Channels: []string{"b"}}}},
+			{Name: "text", Tiers: []model.FleetTier{{Channels: []string{"a"}}, {Channels: []string{"d"}}, {Rule: true}}},
+			{Name: "gone", Tiers: []model.FleetTier{{Channels: []string{"a"}}}},
+		},
 		Agents: []model.FleetAgent{{Agent: "x", State: "here"}, {Agent: "y", State: "away"}, {Agent: "z", State: "left"}},
 	}
 	want := []notice.Condition{
 		{Kind: notice.KindBreaker, Subject: "a", Text: "channel a takes no calls: 5 failures"},
 		{Kind: notice.KindCredential, Subject: "c", Text: "channel c: its key is refused: 401"},
 		{Kind: notice.KindBreaker, Subject: "d", Text: "channel d takes no calls: probe"},
+		{Kind: notice.KindQuota, Subject: "tenant/t", Text: "the day of tenant/t is spent: 5000 of 5000 tokens"},
+		{Kind: notice.KindRoute, Subject: "lesser", Text: "route lesser is served by tier 1"},
+		{Kind: notice.KindRoute, Subject: "text", Text: "route text is served by tier 2"},
+		{Kind: notice.KindRoute, Subject: "gone", Text: "nothing serves route gone"},
 		{Kind: notice.KindAgents, Text: "1 of 3 agents are not heard: y"},
 		{Kind: notice.KindLog, Text: "the event log lost entries: it ends at 3"},
 		{Kind: notice.KindBus, Text: "the agents cannot be told: no answer"},
@@ -195,5 +206,57 @@ func TestWrong(t *testing.T) {
 	}
 	if got := notice.Wrong(now, &controller.Status{}, &model.FleetView{Channels: v.Channels[1:2], Agents: v.Agents[:1]}); got != nil {
 		t.Errorf("a healthy fleet: %+v", got)
+	}
+}
+
+// source is a controller that leads and has decided what it is told to have.
+type source struct {
+	mu      sync.Mutex
+	decided []controller.Decision
+}
+
+func (*source) Status(context.Context) (controller.Status, error) {
+	return controller.Status{Leads: true, CaughtUp: true}, nil
+}
+
+func (s *source) View(context.Context) (model.FleetView, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return model.FleetView{Seq: uint64(len(s.decided))}, nil
+}
+
+func (s *source) Decisions(q controller.DecisionQuery) (found []controller.Decision, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range s.decided {
+		if d.Seq >= q.From && d.Rule == q.Rule {
+			found = append(found, d)
+		}
+	}
+	return found, nil
+}
+
+// TestTakenBack holds that a push that its guard took back is told once, and
+// neither a kept one nor what was before the controller led.
+func TestTakenBack(t *testing.T) {
+	r := newReceiver(t, func(_ int, w http.ResponseWriter) { w.WriteHeader(http.StatusOK) })
+	h := notice.NewHook(notice.HookOptions{Name: "H", URL: r.URL}, metrics.NewSet(), slog.New(slog.DiscardHandler))
+	back := func(seq uint64) controller.Decision {
+		return controller.Decision{Seq: seq, Rule: "params", Reason: "bad (1) taken back after 10s"}
+	}
+	s := &source{decided: []controller.Decision{back(1)}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go (&notice.Teller{Source: s, Hooks: []*notice.Hook{h}}).Run(ctx)
+	time.Sleep(1500 * time.Millisecond) // it has looked once
+	s.mu.Lock()
+	s.decided = append(s.decided, controller.Decision{Seq: 2, Rule: "params", Reason: "good (2) stays"}, back(3))
+	s.mu.Unlock()
+	for len(r.got()) == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	time.Sleep(1500 * time.Millisecond) // it looks again, and has no more news
+	if got := r.got(); len(got) != 1 || !strings.Contains(got[0], `"guard"`) || !strings.Contains(got[0], "bad (1) taken back") {
+		t.Errorf("told %v", got)
 	}
 }

@@ -1,6 +1,7 @@
 // Package notice tells people by webhook what they would otherwise have to look
-// for: a channel that stopped, a key that is refused, agents that are not heard,
-// a log that lost something.
+// for: a channel that stopped, a key that is refused, a day's limit that is spent,
+// a route that is degraded, parameters that were taken back, agents that are not
+// heard, a log that lost something.
 //
 // A Watch is told each second what is wrong and says what is news: each trouble
 // once when it begins and once when it is over, seldom again however often it
@@ -28,6 +29,9 @@ type Kind string
 const (
 	KindBreaker    Kind = "breaker"    // a channel takes no calls
 	KindCredential Kind = "credential" // a provider refuses a channel's key
+	KindQuota      Kind = "quota"      // a day's limit is spent
+	KindRoute      Kind = "route"      // a route is served by a lesser tier, or by none
+	KindGuard      Kind = "guard"      // a push of parameters was taken back
 	KindAgents     Kind = "agents"     // agents are not heard
 	KindLog        Kind = "log"        // the event log lost entries
 	KindBus        Kind = "bus"        // the fleet cannot be told
@@ -35,12 +39,14 @@ const (
 )
 
 // Kinds lists those that a hook can be restricted to.
-func Kinds() []Kind { return []Kind{KindBreaker, KindCredential, KindAgents, KindLog, KindBus} }
+func Kinds() []Kind {
+	return []Kind{KindBreaker, KindCredential, KindQuota, KindRoute, KindGuard, KindAgents, KindLog, KindBus}
+}
 
 // Condition is one thing that is wrong now.
 type Condition struct {
 	Kind Kind
-	// Subject is the channel it concerns, empty for the fleet. Kind and
+	// Subject is the channel, route or day it concerns, empty for the fleet. Kind and
 	// Subject together say whether two are the same.
 	Subject string
 	// Text says it in a sentence, with the reason.

@@ -3,6 +3,7 @@ package notice
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 type Source interface {
 	Status(ctx context.Context) (controller.Status, error)
 	View(ctx context.Context) (model.FleetView, error)
+	Decisions(q controller.DecisionQuery) ([]controller.Decision, error)
 }
 
 const (
@@ -34,6 +36,11 @@ type Teller struct {
 	Link string
 
 	watch Watch
+	// after is the last record whose decisions were looked at; guard is the
+	// newest push that was taken back, and when that was seen.
+	after   uint64
+	guard   Condition
+	guardAt time.Time
 }
 
 // Run watches until ctx ends.
@@ -68,10 +75,34 @@ func (t *Teller) look(ctx context.Context, now time.Time) {
 	if err != nil {
 		return
 	}
-	for _, n := range t.watch.Step(now, Wrong(now, &status, &view)) {
+	t.lookBack(now, view.Seq)
+	wrong := Wrong(now, &status, &view)
+	if now.Sub(t.guardAt) < faultFor {
+		wrong = append(wrong, t.guard)
+	}
+	for _, n := range t.watch.Step(now, wrong) {
 		n.Fleet, n.Link = view.Fleet, t.Link
 		for _, h := range t.Hooks {
 			h.Tell(n)
+		}
+	}
+}
+
+// lookBack looks for a push that was taken back since the last look. What was
+// decided before the first one is no news.
+func (t *Teller) lookBack(now time.Time, seq uint64) {
+	if t.after == 0 {
+		t.after = seq
+		return
+	}
+	found, err := t.Source.Decisions(controller.DecisionQuery{From: t.after + 1, Rule: string(model.RuleParams)})
+	if err != nil {
+		return // they are looked for again
+	}
+	for i := range found {
+		t.after = max(t.after, found[i].Seq)
+		if strings.Contains(found[i].Reason, "taken back") {
+			t.guard, t.guardAt = Condition{KindGuard, fmt.Sprint(found[i].Seq), "parameters were taken back: " + found[i].Reason}, now
 		}
 	}
 }
@@ -88,6 +119,8 @@ func Wrong(now time.Time, s *controller.Status, v *model.FleetView) (all []Condi
 		case model.BreakerClosed:
 		}
 	}
+	all = append(all, spent(v)...)
+	all = append(all, degraded(v)...)
 	var away []string
 	for i := range v.Agents {
 		if v.Agents[i].State == "away" {
@@ -103,6 +136,37 @@ func Wrong(now time.Time, s *controller.Status, v *model.FleetView) (all []Condi
 	}
 	if s.Telling != "" {
 		all = append(all, Condition{KindBus, "", "the agents cannot be told: " + s.Telling})
+	}
+	return all
+}
+
+// spent lists the days of channels, groups and tenants that are used up.
+func spent(v *model.FleetView) (all []Condition) {
+	for i := range v.Days {
+		if d := &v.Days[i]; d.At == model.StageSpent {
+			all = append(all, Condition{KindQuota, d.Name, fmt.Sprintf("the day of %s is spent: %s", d.Name, d.Reason)})
+		}
+	}
+	return all
+}
+
+// degraded lists the routes whose first tier has no channel that takes calls.
+func degraded(v *model.FleetView) (all []Condition) {
+	stopped := map[string]bool{}
+	for i := range v.Channels {
+		stopped[v.Channels[i].Name] = v.Channels[i].State != model.BreakerClosed
+	}
+	for i := range v.Routes {
+		r := &v.Routes[i]
+		at := slices.IndexFunc(r.Tiers, func(t model.FleetTier) bool {
+			return t.Rule || slices.ContainsFunc(t.Channels, func(c string) bool { return !stopped[c] })
+		})
+		switch {
+		case at < 0:
+			all = append(all, Condition{KindRoute, r.Name, fmt.Sprintf("nothing serves route %s", r.Name)})
+		case at > 0:
+			all = append(all, Condition{KindRoute, r.Name, fmt.Sprintf("route %s is served by tier %d", r.Name, at)})
+		}
 	}
 	return all
 }

@@ -271,6 +271,60 @@ const cases = {
     await leave(page);
   },
 
+  // A large fleet is shown whole and stays live. What that costs is measured
+  // while a channel's charts are open.
+  async large() {
+    const begun = Date.now();
+    const page = await visit({ path: "#channel-007" });
+    await page.waitForFunction(() => document.querySelectorAll("#channels tbody tr").length === 200 && /1,000 agents/.test(document.getElementById("controller").textContent), null, patience)
+      .catch(async () => assert.fail(`shown are ${await page.locator("#channels tbody tr").count()} channels, ${await page.locator("#controller").textContent()}`));
+    const loaded = Date.now() - begun;
+    await page.locator("#charts canvas").first().waitFor();
+    await page.locator("#agents-more").filter({ hasText: "900 more" }).waitFor();
+    const cdp = await page.context().newCDPSession(page);
+    await cdp.send("Performance.enable");
+    const measure = async () => Object.fromEntries((await cdp.send("Performance.getMetrics")).metrics.map((m) => [m.name, m.value]));
+    await page.evaluate(() => {
+      window.tellings = new Set();
+      new MutationObserver(() => window.tellings.add(document.getElementById("controller").textContent)).observe(document.getElementById("controller"), { childList: true, characterData: true, subtree: true });
+    });
+    const a = await measure();
+    await sleep(Number(process.env.SECONDS) * 1000);
+    const b = await measure();
+    const told = await page.evaluate(() => window.tellings.size);
+    const span = b.Timestamp - a.Timestamp;
+    assert.ok(told >= span / 3, `told ${told} times in ${span} s`);
+    assert.equal(await page.locator("#link").textContent(), "live");
+    await picture(page, "large", false);
+    await leave(page);
+    const each = (name) => Math.round(((b[name] - a[name]) / span) * 1e4) / 10;
+    return { load_ms: loaded, script_ms_per_s: each("ScriptDuration"), task_ms_per_s: each("TaskDuration"), layout_ms_per_s: each("LayoutDuration"), style_ms_per_s: each("RecalcStyleDuration"), layouts_per_s: each("LayoutCount") / 1000, styles_per_s: each("RecalcStyleCount") / 1000, told };
+  },
+
+  // The pictures of the guides, while the 2064 incident is played in ninety
+  // seconds: the cluster shrinks from the ninth to the sixty-fourth of them.
+  async walk() {
+    const begun = Date.now();
+    const page = await visit({ path: "#m2.7", width: 1120, height: 760 });
+    const at = async (second, name, part) => {
+      await sleep(Math.max(0, begun + second * 1000 - Date.now()));
+      if (part) await page.locator(part).scrollIntoViewIfNeeded();
+      await picture(page, name, false);
+    };
+    await at(8, "page-calm");
+    await at(45, "page-slow");
+    await page.evaluate(() => document.getElementById("one").scrollIntoView());
+    await at(86, "page-channel");
+    const then = Math.floor(begun / 1000) + 64;
+    await page.goto(`${home}?at=${then}#m2.7`);
+    await page.locator("#link.stale").filter({ hasText: "as it was at" }).waitFor();
+    await sleep(1500);
+    await at(0, "page-then");
+    const phone = await visit({ path: "#m2.7", width: 375, height: 740 });
+    await sleep(2500);
+    await picture(phone, "page-phone", false);
+  },
+
   // A page whose controller is gone says that what it shows is old, and comes
   // back by itself.
   async stale() {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -38,8 +39,11 @@ type Stack struct {
 	// Failed hears of the controller's end before its time.
 	Failed <-chan error
 
+	server  *controller.NATS
+	stopBus func() error
 	bus     bus
 	token   string
+	fleet   string
 	metrics *metrics.Set // the controller's
 	past    *history.Recorder
 	rewind  *history.Rewind
@@ -79,7 +83,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Stack{failed: make(chan error, 1), metrics: metrics.NewSet(), token: o.Token}
+	s := &Stack{failed: make(chan error, 1), metrics: metrics.NewSet(), token: o.Token, fleet: o.Config.Fleet}
 	s.Failed = s.failed
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -129,8 +133,9 @@ func (s *Stack) startController(ctx context.Context, o *Options) error {
 	if err != nil {
 		return fmt.Errorf("start bus: %w", err)
 	}
-	s.onClose(func(context.Context) error { return server.Close() })
-	s.bus.url = server.URL()
+	s.stopBus = sync.OnceValue(server.Close)
+	s.onClose(func(context.Context) error { return s.stopBus() })
+	s.server, s.bus.url = server, server.URL()
 	nc, err := server.Connect(natslog.Options{Name: "controller"})
 	if err != nil {
 		return err
@@ -211,13 +216,36 @@ func (s *Stack) Web(logger *slog.Logger) (url string, err error) {
 	return url, nil
 }
 
-func (s *Stack) startAgent(i int, o *Options) error {
-	name := "agent-" + strconv.Itoa(i)
+// Writers returns what agents of those names would write their reports with,
+// all over one connection that ends with the Stack: so a test or a benchmark
+// can speak for many.
+func (s *Stack) Writers(agents []string) ([]events.Writer, error) {
+	nc, err := s.connect("writers")
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func(context.Context) error { nc.Close(); return nil })
+	all := make([]events.Writer, len(agents))
+	for i, name := range agents {
+		if all[i], err = natslog.NewWriter(nc, s.fleet, name); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// connect takes a connection as any agent may.
+func (s *Stack) connect(name string) (*nats.Conn, error) {
 	key, err := nats.NkeyOptionFromSeed(s.bus.credential)
 	if err != nil {
-		return fmt.Errorf("read credential: %w", err)
+		return nil, fmt.Errorf("read credential: %w", err)
 	}
-	nc, err := natslog.Connect(s.bus.url, natslog.Options{Name: name, Agent: name, Extra: []nats.Option{key}})
+	return natslog.Connect(s.bus.url, natslog.Options{Name: name, Agent: name, Extra: []nats.Option{key}})
+}
+
+func (s *Stack) startAgent(i int, o *Options) error {
+	name := "agent-" + strconv.Itoa(i)
+	nc, err := s.connect(name)
 	if err != nil {
 		return err
 	}

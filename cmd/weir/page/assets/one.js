@@ -111,6 +111,7 @@ function draw(all) {
     charts[i] ??= chart(plot);
     charts[i].setData(data, false);
     span(charts[i]);
+    if (charts[i].cursor.idx == null) charts[i].setLegend({ idx: null });
   });
   put($("charts-none"), x.length < 2 ? "No points of this span yet: the controller keeps one every ten seconds." : "");
 }

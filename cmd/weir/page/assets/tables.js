@@ -6,6 +6,8 @@ import { page, rates, stateOf, since, forget, routesOf, serving, now } from "./s
 const rows = new Map();      // channel -> its row of the table
 const states = new Map();    // channel -> its state
 const mostTroubles = 5;
+const sortEvery = 5000;      // milliseconds
+let sorted = 0;              // when the rows were put in order
 
 // take works out every channel's state; the parts below show it.
 function take() {
@@ -41,11 +43,18 @@ function showTroubles(choose, give) {
   if (wrong.length) head.push(wrong.length === page.last.channels.length && wrong.length > 1 ? `No channel takes calls as it should.` : `${wrong.slice(0, 2).map((c) => `${c.name} ${plainWord(c)}`).join(", ")}${wrong.length > 2 ? `, and ${wrong.length - 2} more` : ""}.`);
   const calm = !head.length;
   $("verdict").className = "verdict " + (calm ? "good" : general.length || wrong.some((c) => states.get(c.name).bad >= 3) ? "bad" : "slow");
-  put($("verdict"), calm ? (page.last.channels.length ? "All channels take calls." : "There is no channel yet: weir config push puts a file in force.") : head.join(" "));
+  put($("verdict"), calm ? (page.last.channels.length ? allWell() : "There is no channel yet: weir config push puts a file in force.") : head.join(" "));
   const items = general.map(generalItem).concat(wrong.slice(0, mostTroubles).map((c) => troubleItem(c, choose, give)));
   if (wrong.length > mostTroubles) items.push(make("li", "more", `and ${wrong.length - mostTroubles} more channels, first in the table below`));
   arrange($("troubles"), items);
   $("troubles").hidden = !items.length;
+}
+
+// allWell is what is said when nothing is wrong; where work waits, that too.
+function allWell() {
+  const full = page.last.channels.filter((c) => states.get(c.name).kind === "full");
+  if (!full.length) return "All channels take calls.";
+  return `All channels take calls. Calls wait for their turn at ${full.slice(0, 2).map((c) => c.name).join(", ")}${full.length > 2 ? ` and ${full.length - 2} more` : ""}.`;
 }
 
 // plainWord is a state's word without its countdown, so that nobody is told
@@ -173,9 +182,16 @@ function showChannels(choose) {
   }
   const body = $("channels").tBodies[0];
   for (const [name] of rows) if (!states.has(name)) { rows.delete(name); forget(name); }
-  arrange(body, page.last.channels.map((c) => rows.get(c.name)).sort((a, b) => b.badness - a.badness));
+  if (rows.size !== body.rows.length || mayMove(body)) {
+    sorted = Date.now();
+    arrange(body, page.last.channels.map((c) => rows.get(c.name)).sort((a, b) => b.badness - a.badness));
+  }
   if (!rows.size) fill(body, [], 0, "there is no channel yet");
 }
+
+// mayMove reports whether rows may change places: seldom, and not under the
+// pointer or the focus of somebody who is about to choose one.
+const mayMove = (body) => Date.now() - sorted > sortEvery && !body.matches(":hover, :focus-within");
 
 function addRow(name, choose) {
   const row = document.createElement("tr"), head = make("th"), button = make("button", "name", name);
@@ -231,7 +247,7 @@ function showDays() {
     "nothing is limited by the day, and there are no tenants");
 }
 
-const mostAgents = 300;
+const mostAgents = 100;
 
 export function showAgents() {
   const worst = (a) => (a.state === "away" ? 0 : a.lost_attempts > 0 ? 1 : a.state === "here" ? 2 : 3);
