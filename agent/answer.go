@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,9 +93,13 @@ func isEvents(r *http.Response, p []byte) bool {
 }
 
 // pass passes a frame on, except a chunk that is there only because this side
-// asked for the usage.
+// asked for the usage, and what follows the mark of the end: a client that has
+// its answer must not take an error for its end.
 func (a *attempt) pass(frame []byte, whole bool) {
 	a.frames++
+	if a.marked {
+		return
+	}
 	if whole && !a.x.body.WantsUsage && dialect.UsageOnly(frame) {
 		return
 	}
@@ -121,16 +126,24 @@ func (a *attempt) marks(frame []byte) bool {
 		data, ok := dialect.Data(frame)
 		return ok && string(data) == "[DONE]"
 	case dialect.Messages:
-		data, ok := dialect.Data(frame)
-		var head struct {
-			Type string `json:"type"`
-		}
-		return ok && bytes.Contains(data, []byte("message_stop")) && json.Unmarshal(data, &head) == nil && head.Type == "message_stop"
+		return isType(frame, "message_stop")
 	case dialect.Responses:
-		return a.judge.Terminal()
+		return a.judge.Terminal() && isType(frame, "response.completed", "response.incomplete", "response.done")
 	case dialect.Other, dialect.Embeddings, dialect.Media, dialect.Count, dialect.Batches:
 	}
 	return false
+}
+
+// isType reports whether a frame is an event of one of those types.
+func isType(frame []byte, names ...string) bool {
+	data, ok := dialect.Data(frame)
+	if !ok || !slices.ContainsFunc(names, func(name string) bool { return bytes.Contains(data, []byte(name)) }) {
+		return false
+	}
+	var head struct {
+		Type string `json:"type"`
+	}
+	return json.Unmarshal(data, &head) == nil && slices.Contains(names, head.Type)
 }
 
 // finish takes the end of the answer: io.EOF, or what broke it off.
@@ -162,9 +175,10 @@ func (a *attempt) finish(err error) {
 	switch {
 	case !a.events && broken != nil && !ok:
 		a.end = fmt.Errorf("read the answer: %w", broken)
+	case a.marked:
 	case a.events && broken == nil && (ok || a.judge.Failed()):
 		a.out = append(a.out, a.framer.Rest()...)
-	case a.events && ok && !a.marked:
+	case a.events && ok:
 		a.complete()
 	case a.events && !ok && !a.judge.Failed():
 		a.out = append(a.out, a.brokenOff()...)

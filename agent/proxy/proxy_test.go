@@ -150,13 +150,13 @@ func TestPlaces(t *testing.T) {
 		}, 200, "", []model.Class{model.ClassOK}, textFrame + finishFrame + doneFrame},
 		{"error after the last event", streamBody, func(_ int, w http.ResponseWriter, _ *http.Request) {
 			stream(w, textFrame, finishFrame, doneFrame, busyFrame)
-		}, 200, "", []model.Class{model.ClassOK}, textFrame + finishFrame + doneFrame},
+		}, 200, "", []model.Class{model.ClassOK}, textFrame + finishFrame + doneFrame + "$"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, tt.script)
 			w.earn(8)
 			got := w.post("/v1/chat/completions", tt.body)
-			if got.status != tt.status || !strings.Contains(got.body, tt.within) || got.err != nil {
+			if got.status != tt.status || !strings.Contains(got.body+"$", tt.within) || got.err != nil {
 				t.Errorf("status %d, body %q, %v; want status %d with %q", got.status, got.body, got.err, tt.status, tt.within)
 			}
 			if tt.code != "" {
