@@ -69,8 +69,9 @@ type channel struct {
 	cutFrom Milli
 
 	// What follows is not state. claimed and granted are sums over the leases
-	// of agents that are present, of claims and slots; gone counts the others.
-	claimed, granted, gone int64
+	// of agents that are present, of claims and slots, obeyed of what surely
+	// reached the agents; gone counts the others.
+	claimed, granted, obeyed, gone int64
 	// pools are what it draws on, as of the fleet's poolRound poolsFrom-1.
 	pools     []*pool
 	poolsFrom uint64
@@ -203,6 +204,7 @@ func (c *channel) count(l *lease, sign int64) {
 	}
 	c.claimed += sign * l.claim(c.at)
 	c.granted += sign * l.slots
+	c.obeyed += sign * l.least
 	c.inflight += sign * l.inflight
 	c.held += sign * l.held
 	c.accepted += sign * l.accepted
@@ -211,7 +213,7 @@ func (c *channel) count(l *lease, sign int64) {
 
 // derive sets what follows from the leases.
 func (c *channel) derive() {
-	c.claimed, c.granted, c.gone = 0, 0, 0
+	c.claimed, c.granted, c.obeyed, c.gone = 0, 0, 0, 0
 	for i := range c.leases {
 		l := &c.leases[i]
 		if l.derive(); l.away {
@@ -220,6 +222,7 @@ func (c *channel) derive() {
 		}
 		c.claimed += l.claim(c.at)
 		c.granted += l.slots
+		c.obeyed += l.least
 	}
 }
 
@@ -268,6 +271,10 @@ func (c *channel) acknowledge(now Nanos, l *lease, rev uint64) {
 	}
 }
 
+// usedFar is the share of a window below which refusals tell of a limit that is less,
+// whoever has not heard of the last cut yet.
+const usedFar PPM = 875_000
+
 // heard reports whether every agent present that may use the channel has
 // acknowledged the last cut: until then refusals tell of the window before it.
 // Agents report at least every third of a lease; who has not spoken of it by
@@ -291,6 +298,10 @@ func (c *channel) heard(p *Params) bool {
 func (c *channel) observe(p *Params) {
 	slots := int64(c.window.value(p, c.top())) / 1000
 	used := max(scale(slots, p.UsedShare), 1)
+	if c.answer >= slowStep {
+		// Slots on their way to an agent for long cannot be used.
+		used = min(used, max(scale(c.obeyed, p.UsedShare), 1))
+	}
 	// Slots that are held prove nothing by themselves.
 	c.window.Used = c.inflight+c.held >= used && 2*c.inflight >= slots
 	if c.paced {
@@ -301,7 +312,7 @@ func (c *channel) observe(p *Params) {
 	c.window.Calm = c.latency.calm(p, c.at)
 	c.window.took(p, c.at, c.accepted)
 	c.window.hold(p, c.top())
-	if w := &c.window; !w.Drained && !w.Drain && c.inflight <= slots && c.heard(p) {
+	if w := &c.window; !w.Drained && !w.Drain && c.inflight <= slots && (c.heard(p) || scale(slots, usedFar) >= c.inflight) {
 		c.window.Drained = true
 	}
 }

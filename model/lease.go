@@ -34,6 +34,8 @@ type lease struct {
 	// most is the most slots that a grant in force can allow. Derived from
 	// marks.
 	most int64
+	// least is the slots that it surely allows. Derived from marks.
+	least int64
 	// inflight, held and queued are what the agent last reported.
 	inflight, held, queued int64
 	// turn numbers who got or lost a slot last; since is when.
@@ -90,9 +92,9 @@ func (l *lease) mark(m leaseMark) {
 
 // derive sets what follows from the marks.
 func (l *lease) derive() {
-	l.most, l.unsure = 0, false
+	l.most, l.least, l.unsure = 0, l.slots, false
 	for i := range l.marks {
-		l.most = max(l.most, l.marks[i].slots)
+		l.most, l.least = max(l.most, l.marks[i].slots), min(l.least, l.marks[i].slots)
 	}
 	if n := len(l.marks); n > 0 {
 		l.unsure = l.marks[n-1].slots > l.slots || l.marks[n-1].safe > l.safe

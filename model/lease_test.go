@@ -256,3 +256,32 @@ func TestPassOffsetsAreApart(t *testing.T) {
 		}
 	})
 }
+
+// TestUsedOfWhatArrived holds that slots on their way count as unused only where
+// they arrive in less than a step of growth takes.
+func TestUsedOfWhatArrived(t *testing.T) {
+	p := DefaultParams()
+	c := newChannel("a", &p, Second)
+	c.window.settle(8_000, Second)
+	c.leases = []lease{{agent: "x", inflight: 4, queued: 9}}
+	l := &c.leases[0]
+	l.grant(4, 4, 0, 1)
+	l.grant(8, 8, 0, 2)
+	c.inflight = 4
+	for _, tt := range []struct {
+		answer Nanos
+		ack    uint64
+		want   bool
+	}{
+		{10 * Millisecond, 1, false},
+		{400 * Millisecond, 1, true},
+		{400 * Millisecond, 2, false},
+	} {
+		l.acknowledge(tt.ack)
+		c.derive()
+		c.answer = tt.answer
+		if c.observe(&p); c.window.Used != tt.want {
+			t.Errorf("4 of 8 slots in use, revision %d obeyed, %s to an answer: used is %t", tt.ack, tt.answer, c.window.Used)
+		}
+	}
+}

@@ -241,6 +241,11 @@ func (w *window) refused(p *Params, now Nanos, top Milli, inflight, held int64) 
 	before = w.value(p, top)
 	if w.Slow || w.Grown >= proven {
 		w.Series = 0
+		if !w.Slow && before < plateauWhole {
+			// One slot that is on its way between two agents is much of so few:
+			// all but the refused one were taken before.
+			inflight = max(inflight, int64(before)/1000-1)
+		}
 	} else if w.Series++; w.Series == 1 {
 		// What was just refused was in flight a moment ago, when the limit was
 		// met, and may have filled it.
