@@ -11,14 +11,15 @@ import (
 	"testing"
 )
 
-// TestAlertRules runs the rules against series on which each must fire, and
-// against those of a healthy fleet.
+// TestAlertRules runs the rules against written series on which each must fire,
+// against those of a healthy fleet, and against what live fleets showed while
+// something was wrong with them, and while nothing was.
 func TestAlertRules(t *testing.T) {
 	tool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("there is no promtool here")
 	}
-	for _, args := range [][]string{{"check", "rules", "deploy/alerts.yml"}, {"test", "rules", "deploy/testdata/alerts_test.yml"}} {
+	for _, args := range [][]string{{"check", "rules", "deploy/alerts.yml"}, {"test", "rules", "deploy/testdata/alerts_test.yml"}, {"test", "rules", "deploy/testdata/recorded_test.yml"}} {
 		if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}

@@ -58,7 +58,7 @@ workload: [{name: w, route: default, arrivals: {kind: poisson, rate: 1}, input_t
 		{name: "a quota that is spent", about: channel("", fast+", tokens_per_day: 3000"), clients: 4, fires: []string{"WeirBreakerOpen", "WeirQuotaExhausted"}},
 		{name: "more work than the budget", about: channel("rpm: 60", fast), clients: 60, fires: []string{"WeirBudgetNearlyGone", "WeirCallsWaitLong"}},
 		{name: "reports that never came", about: channel("", fast), clients: 2, fires: []string{"WeirEventsLost"}, harm: loseReports, halfway: true},
-		{name: "a log that was replaced", about: channel("", fast), clients: 2, fires: []string{"WeirLogFault"}, harm: replaceLog, halfway: true},
+		{name: "a log that was replaced", about: channel("", fast), clients: 2, fires: []string{"WeirEventsLost", "WeirLogFault"}, harm: replaceLog, halfway: true},
 		{name: "no bus and no controller", about: channel("", fast), clients: 2, fires: []string{"WeirAgentAlone", "WeirNoLeader"}, harm: stopBus},
 	}
 }
