@@ -95,7 +95,7 @@ const cases = {
   // A breaker that opens is on the page within two seconds of the record that
   // opened it, in the middle of three times.
   async breaker() {
-    const page = await visit({ path: "#main" });
+    const page = await visit({ path: "#/main" });
     const took = [];
     for (let i = 0; i < 3; i++) {
       await until(page, "main", "takes calls");
@@ -116,6 +116,7 @@ const cases = {
         await page.locator("#routes tr").filter({ hasText: "degraded to L1" }).waitFor();
         await page.locator("#feed li.breaker").filter({ hasText: "main" }).first().waitFor();
         await page.setViewportSize({ width: 1120, height: 560 });
+        await page.evaluate(() => scrollTo(0, 0));
         await picture(page, "page-trouble", false);
         await page.setViewportSize({ width: 1280, height: 900 });
       }
@@ -135,7 +136,7 @@ const cases = {
     const then = Math.floor(Date.now() / 1000);
     await sleep(1200);
     await command("resume", { why: "it was over" });
-    const page = await visit({ path: "#main" });
+    const page = await visit({ path: "#/main" });
     await until(page, "main", "takes calls");
     const local = new Date((then - new Date().getTimezoneOffset() * 60) * 1000).toISOString().slice(0, 19);
     await page.locator("#then").fill(local);
@@ -196,7 +197,7 @@ const cases = {
   // Everything that can be operated is reached by Tab, shows that it is, and
   // works by Enter.
   async keyboard() {
-    const page = await visit({ path: "#main" });
+    const page = await visit({ path: "#/main" });
     await until(page, "main", "takes calls");
     await page.locator("#charts canvas").first().waitFor();
     const marked = await page.evaluate(() => {
@@ -242,7 +243,7 @@ const cases = {
     };
     await command("pause", { channel: "spare", for: "10m" });
     for (const dark of [false, true]) {
-      const page = await visit({ path: "#main", dark });
+      const page = await visit({ path: "#/main", dark });
       await until(page, "spare", "held");
       await page.locator("#charts canvas").first().waitFor();
       await check(page, dark ? "dark" : "light");
@@ -256,7 +257,7 @@ const cases = {
 
   // Nothing of it is wider than a phone, and what is wrong stands first.
   async phone() {
-    const page = await visit({ path: "#main", width: 375, height: 740 });
+    const page = await visit({ path: "#/main", width: 375, height: 740 });
     await until(page, "main", "takes calls");
     await page.locator("#charts canvas").first().waitFor();
     const wide = await page.evaluate(() => [...document.querySelectorAll("body *")].filter((e) => {
@@ -273,7 +274,7 @@ const cases = {
   // while a channel's charts are open.
   async large() {
     const begun = Date.now();
-    const page = await visit({ path: "#channel-007" });
+    const page = await visit({ path: "#/channel-007" });
     await page.waitForFunction(() => document.querySelectorAll("#channels tbody tr").length === 200 && /1,000 agents/.test(document.getElementById("controller").textContent), null, patience)
       .catch(async () => assert.fail(`shown are ${await page.locator("#channels tbody tr").count()} channels, ${await page.locator("#controller").textContent()}`));
     const loaded = Date.now() - begun;
@@ -302,22 +303,21 @@ const cases = {
   // seconds: the cluster shrinks from the ninth to the sixty-fourth of them.
   async walk() {
     const begun = Date.now();
-    const page = await visit({ path: "#m2.7", width: 1120, height: 760 });
+    const page = await visit({ path: "#/m2.7", width: 1120, height: 760 });
     const at = async (second, name, part) => {
       await sleep(Math.max(0, begun + second * 1000 - Date.now()));
       if (part) await page.locator(part).scrollIntoViewIfNeeded();
       await picture(page, name, false);
     };
-    await at(8, "page-calm");
     await at(45, "page-slow");
     await page.evaluate(() => document.getElementById("one").scrollIntoView());
     await at(84, "page-channel");
     const then = Math.floor(begun / 1000) + 64;
-    await page.goto(`${home}?at=${then}#m2.7`);
+    await page.goto(`${home}?at=${then}#/m2.7`);
     await page.locator("#link.stale").filter({ hasText: "as it was at" }).waitFor();
     await sleep(1500);
     await at(0, "page-then");
-    const phone = await visit({ path: "#m2.7", width: 375, height: 740 });
+    const phone = await visit({ path: "#/m2.7", width: 375, height: 740 });
     await sleep(2500);
     await picture(phone, "page-phone", false);
   },

@@ -135,7 +135,7 @@ function entry(d, named) {
 
 async function choose(name) {
   page.chosen = name;
-  history.replaceState(null, "", "#" + encodeURIComponent(name));
+  history.replaceState(null, "", "#/" + encodeURIComponent(name));
   one.anew();
   if (page.last) { showState(); showFeeds(); }
   $("one").scrollIntoView({ block: "nearest" });

@@ -14,7 +14,7 @@ export const page = {
   agents: [],            // as they were last asked for
   feed: [],              // decisions, the newest first
   token: "",             // kept in memory only
-  chosen: decodeURIComponent(location.hash.slice(1)),
+  chosen: decodeURIComponent(location.hash.replace(/^#\/?/, "")), // #/NAME, which names no element
 };
 
 export const points = new Map(); // channel -> the page's own points
