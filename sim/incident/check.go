@@ -18,6 +18,7 @@ func (r *reader) check(inc *Incident, body ast.Node) {
 	routes := r.Names(f, "routes")
 	groups := r.Names(f, "groups")
 	r.Names(f, "workload")
+	r.Names(f, "tenants")
 	for _, key := range []string{"providers", "channels", "routes", "workload"} {
 		if seq, ok := f.Get(key).(*ast.SequenceNode); ok && len(seq.Values) == 0 {
 			r.Fault(seq, "%s: must not be empty", key)

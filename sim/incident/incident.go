@@ -30,6 +30,8 @@ type Incident struct {
 	Routes    []Route
 	Providers []Provider
 	Workloads []Workload
+	// Tenants are those of the workloads of which something is told to Weir.
+	Tenants []Tenant
 }
 
 // Fleet is the set of agents, the bus between them and the controller, and

@@ -72,6 +72,7 @@ func (r *reader) incident(body ast.Node) *Incident {
 	f.List("workload", func(n ast.Node, path string) {
 		inc.Workloads = append(inc.Workloads, r.workload(n, path, inc.Duration))
 	})
+	f.List("tenants", func(n ast.Node, path string) { inc.Tenants = append(inc.Tenants, r.tenant(n, path)) })
 	if len(inc.Workloads) > maxWorkloads {
 		r.Fault(f.Get("workload"), "workload: has %d entries, at most %d are allowed", len(inc.Workloads), maxWorkloads)
 	}

@@ -94,22 +94,6 @@ func (r *Route) told() model.RouteConfig {
 	return out
 }
 
-// tenants are those of the workloads, each with the priority of its first one.
-func (i *Incident) tenants() []model.TenantConfig {
-	var out []model.TenantConfig
-	seen := map[string]bool{"": true}
-	for k := range i.Workloads {
-		w := &i.Workloads[k]
-		if seen[w.Tenant] {
-			continue
-		}
-		seen[w.Tenant] = true
-		priority, _ := model.ParsePriority(string(w.Priority)) // checked by Parse
-		out = append(out, model.TenantConfig{Name: w.Tenant, Priority: priority, Share: 1})
-	}
-	return out
-}
-
 // told turns limits of an incident, where negative is hidden, into those of a
 // configuration, where 0 is.
 func (l *Limits) told() model.Limits {

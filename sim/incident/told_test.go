@@ -1,6 +1,8 @@
 package incident
 
 import (
+	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,6 +45,8 @@ providers:
 workload:
   - {name: w, route: r, tenant: t, priority: interactive, arrivals: {kind: poisson, rate: 1}, input_tokens: {kind: fixed, value: 9}, output_tokens: {kind: fixed, value: 9}}
   - {name: v, route: r, tenant: t, priority: batch, arrivals: {kind: poisson, rate: 1}, input_tokens: {kind: fixed, value: 9}, output_tokens: {kind: fixed, value: 9}}
+tenants:
+  - {name: t, share: 3, requests_per_day: {hard: 50}, tokens_per_day: {soft: 900, hard: 1000}}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -61,5 +65,16 @@ workload:
 	}
 	if len(c.Tenants) != 1 || c.Tenants[0].Priority != model.PriorityInteractive {
 		t.Errorf("tenants %+v, want one with its first workload's priority", c.Tenants)
+	}
+	if got := c.Tenants[0]; got.Share != 3 || got.RequestsPerDayHard != 50 || got.RequestsPerDaySoft != 0 || got.TokensPerDaySoft != 900 || got.TokensPerDayHard != 1000 {
+		t.Errorf("tenant %+v", got)
+	}
+	var text bytes.Buffer
+	if err := Write(&text, inc); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse("again.yaml", &text)
+	if err != nil || !slices.Equal(again.Tenants, inc.Tenants) {
+		t.Errorf("read again: %+v, %v", again, err)
 	}
 }

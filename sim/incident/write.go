@@ -31,6 +31,7 @@ func Write(out io.Writer, inc *Incident) error {
 	for i := range inc.Workloads {
 		w.workload(&inc.Workloads[i], inc.Duration)
 	}
+	w.list("tenants", len(inc.Tenants), func(i int) string { return inc.Tenants[i].flow() })
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write incident %s: %w", inc.Name, err)
 	}
