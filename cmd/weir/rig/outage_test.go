@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -202,9 +203,18 @@ func (f *outage) run(c crowd) {
 	f.told("after")
 	cancel()
 	wait()
-	f.counted(c)
+	f.counted()
+	f.bounded(c)
+	if c.each > 1 && f.summed() == 0 {
+		t.Error("no spool was filled")
+	}
+}
+
+// bounded wants never more calls at once than the providers take.
+func (f *outage) bounded(c crowd) {
+	f.t.Helper()
 	if main, spare := f.main.most.Load(), f.spare.most.Load(); main > c.limit || spare > c.spare {
-		t.Errorf("%d and %d calls at once, want at most %d and %d", main, spare, c.limit, c.spare)
+		f.t.Errorf("%d and %d calls at once, want at most %d and %d", main, spare, c.limit, c.spare)
 	}
 }
 
@@ -214,7 +224,7 @@ func (f *outage) told(when string) {
 }
 
 // counted wants every attempt in the fold once, whole or in a sum.
-func (f *outage) counted(c crowd) {
+func (f *outage) counted() {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -237,19 +247,20 @@ func (f *outage) counted(c crowd) {
 	if got.Attempts != f.settled.Load() || got.Lost != 0 || got.Rebases != 0 {
 		f.t.Errorf("the fold counted %+v, want %d attempts, none lost", got, f.settled.Load())
 	}
-	summed := 0
+	f.t.Logf("%d attempts", got.Attempts)
+	f.stop()
+}
+
+// summed returns how many agents summed reports up.
+func (f *outage) summed() (n int) {
 	for _, set := range f.sets {
 		var b strings.Builder
 		set.WritePrometheus(&b)
 		if !strings.Contains(b.String(), "weir_spool_summed_total 0\n") {
-			summed++
+			n++
 		}
 	}
-	f.t.Logf("%d attempts; %d agents summed some up", got.Attempts, summed)
-	if c.each > 1 && summed == 0 {
-		f.t.Error("no spool was filled")
-	}
-	f.stop()
+	return n
 }
 
 // memory is a bus in memory with the simplest store.
@@ -258,6 +269,8 @@ type memory struct {
 	bus   *memlog.Bus
 	names []string
 	store *shelf
+	// delay is what reading an entry takes.
+	delay atomic.Int64
 }
 
 func (m *memory) agent(name string) (events.Writer, events.Inbox) {
@@ -266,7 +279,7 @@ func (m *memory) agent(name string) (events.Writer, events.Inbox) {
 }
 
 func (m *memory) controller(o controller.Options) (*controller.Loop, func()) {
-	o.Log, o.Outbox, o.Store = m.bus.Log(), m.bus.Outbox(), m.store
+	o.Log, o.Outbox, o.Store = &slowLog{m.bus.Log(), &m.delay}, m.bus.Outbox(), m.store
 	return run(m.t, o)
 }
 
@@ -297,10 +310,12 @@ type grounds struct {
 	t      *testing.T
 	server *natstest.Server
 	dir    string
+	// url is where agents reach the server; empty means at its own.
+	url string
 }
 
 func (g *grounds) agent(name string) (events.Writer, events.Inbox) {
-	nc, err := natslog.Connect(g.server.URL(), natslog.Options{Name: name, Agent: name})
+	nc, err := natslog.Connect(cmp.Or(g.url, g.server.URL()), natslog.Options{Name: name, Agent: name})
 	if err != nil {
 		g.t.Fatal(err)
 	}
