@@ -98,7 +98,7 @@ func sharesGroup(a, b *ChannelConfig) bool {
 // overloaded is trouble on the provider's side: the window hears it, at its
 // floor the breaker; the weight once per epoch.
 func (f *Fleet) overloaded(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
-	if vague(a) && !probe && c.breaker.noise(f.parOf(c), f.now, sent) {
+	if vague(a.Status) && !probe && c.breaker.noise(f.parOf(c), f.now, sent) {
 		return // a few tenths of a percent fail on good days
 	}
 	if dim, why := f.attribute(c, a, sent); dim != DimConcurrency && dim != DimDay && dim != DimCredits {
@@ -128,8 +128,8 @@ func (f *Fleet) overloaded(c *channel, a *Attempt, sent Nanos, probe bool, fx *E
 
 // vague reports whether a failure is a server error that names no cause: it
 // may be noise, where 503, 529 and refusals inside a 200 say "busy".
-func vague(a *Attempt) bool {
-	return a.Status >= 500 && a.Status != 503 && a.Status != 529
+func vague(status uint16) bool {
+	return status >= 500 && status != 503 && status != 529
 }
 
 // refuseWindow gives a refusal to the window, or at its floor to the breaker.

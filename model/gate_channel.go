@@ -219,7 +219,9 @@ type gateLocal struct {
 	// allowed; good counts successes since it grew, bad failures in a row at
 	// one slot.
 	alone, good int64
-	bad         int
+	// quiet counts the good calls since a server error was last taken for noise.
+	quiet int64
+	bad   int
 	// refusal is the estimate of how long a refusal takes, 0 before the first.
 	refusal Nanos
 }

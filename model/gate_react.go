@@ -10,6 +10,10 @@ func (g *Gate) heldFor(now Nanos, c *gateChannel, backoff Nanos) Nanos {
 	return backoff
 }
 
+// aloneNoise is after how many good calls a server error that names no cause is
+// taken for noise by a gate that is alone: such are under a percent, see noiseShare.
+const aloneNoise = 50
+
 // react is the gate's own answer to an outcome, until the controller speaks.
 // It mirrors who hears what in the fold: rates stop the channel, concurrency
 // and overload shrink the share, quota and credentials close it. A caller's
@@ -18,6 +22,7 @@ func (g *Gate) react(now Nanos, r *gateRequest, o *Outcome, share int64, backoff
 	c := r.at.channel
 	switch o.Class {
 	case ClassOK:
+		c.local.quiet++
 		g.worked(c)
 	case ClassRateLimited:
 		switch o.Dimension {
@@ -37,6 +42,10 @@ func (g *Gate) react(now Nanos, r *gateRequest, o *Outcome, share int64, backoff
 	case ClassOverloaded:
 		if o.RetryAfter > 0 {
 			g.hold(now, c, o)
+		}
+		if g.lost && vague(o.Status) && c.local.quiet >= aloneNoise {
+			c.local.quiet = 0 // some fail on good days
+			return
 		}
 		g.shrink(now, r, share, backoff)
 	case ClassQuotaExhausted, ClassAuth:

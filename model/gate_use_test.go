@@ -1,6 +1,9 @@
 package model
 
-import "testing"
+import (
+	"math/rand/v2"
+	"testing"
+)
 
 // TestGateYields holds that long calls leave free the slots that shorter and more
 // urgent ones have used lately, while none of those runs; that one of them runs
@@ -43,5 +46,38 @@ func TestGateYields(t *testing.T) {
 	}
 	if _, _, batch := start(short); batch() != 8 {
 		t.Error("short calls are kept waiting for short ones")
+	}
+}
+
+// TestGateAloneNoise holds that a gate without a lease takes a server error after
+// many good calls for noise, and the next one not.
+func TestGateAloneNoise(t *testing.T) {
+	g := NewGate(GateConfig{Agent: "a", Boot: 1, Rand: rand.New(rand.NewPCG(1, 1))})
+	g.SetConfig(Second, 1, &Config{
+		Channels: []ChannelConfig{{Name: "a"}},
+		Routes:   []RouteConfig{{Name: "r", DegradeOther: -1, Tiers: []TierConfig{{Channels: []WeightedChannel{{"a", 1}}}}}},
+		Retry:    RetryConfig{MaxAttempts: 1, Base: Second},
+	})
+	g.Report(Second, &Attempts{})
+	g.SetLease(Second, &Lease{Agent: "a", Boot: 1, Term: 1, Seq: 1, Quotes: 1, Duration: Second, Channels: []ChannelGrant{{Channel: "a", Slots: 10, Safe: 10}}})
+	now, c := Minute, g.byChannel["a"]
+	call := func(o Outcome) int64 {
+		p := g.Ask(now, Ask{Request: 1, Route: "r", Tokens: 1, Deadline: now + Minute}).Permit
+		if p.ID == 0 {
+			t.Fatal("not admitted")
+		}
+		now += Second
+		g.Done(now, p.ID, o)
+		return c.share(now, g.lost, g.met)
+	}
+	for range 2 * aloneNoise {
+		call(Outcome{Class: ClassOK})
+	}
+	failed := Outcome{Class: ClassOverloaded, Status: 500}
+	if got := call(failed); !g.lost || got != 10 {
+		t.Errorf("lost is %t; an error after a hundred good calls leaves %d of 10 slots", g.lost, got)
+	}
+	if got := call(failed); got != 7 {
+		t.Errorf("the second in a row leaves %d of 10 slots, want 7", got)
 	}
 }
