@@ -72,3 +72,19 @@ func FuzzStream(f *testing.F) {
 		}
 	})
 }
+
+// FuzzTable reads a table of rules that somebody wrote. One that is taken
+// judges like any other; one that is not is told why.
+func FuzzTable(f *testing.F) {
+	f.Add([]byte("rules:\n  - name: busy\n    when: {status: 429, body: busy}\n    class: overloaded\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := New(Table{Name: "mine.yaml", Data: data})
+		if err != nil {
+			if err.Error() == "" {
+				t.Error("no reason")
+			}
+			return
+		}
+		checkVerdict(t, c.Classify(Answer{Status: 429, Header: http.Header{}, Body: []byte(`{"error":{"message":"busy"}}`), Now: time.Unix(1767225600, 0)}))
+	})
+}
