@@ -184,6 +184,9 @@ func look(t testing.TB, env map[string]string, cases ...string) (verdicts []verd
 // TestPage looks at a running fleet's page with a browser; each case is in
 // cases.mjs.
 func TestPage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("another program looks at what other tests of the same parts run")
+	}
 	f := run(t)
 	env := map[string]string{"URL": f.url, "TOKEN": token, "PROVIDER": f.provider.URL, "PICTURES": os.Getenv("WEIR_PICTURES")}
 	for _, v := range look(t, env, "quiet", "breaker", "past", "order", "parameters", "keyboard", "axe", "phone", "stale") {

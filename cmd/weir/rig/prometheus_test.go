@@ -34,6 +34,9 @@ workload: [{name: w, route: default, tenant: content, arrivals: {kind: poisson, 
 // TestPrometheus has a real Prometheus scrape a controller and its agents,
 // load the alert rules, and answer every query of the dashboard.
 func TestPrometheus(t *testing.T) {
+	if testing.Short() {
+		t.Skip("another program looks at what other tests of the same parts run")
+	}
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
 		t.Skip("there is no prometheus on this machine")

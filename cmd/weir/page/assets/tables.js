@@ -136,7 +136,7 @@ function whatNext(c, state) {
   for (const r of routesOf(c.name, states)) (r.serving ? served : lost).push(r);
   const by = [...new Set(served.map((r) => r.serving.who))];
   const names = (all) => all.slice(0, 3).map((r) => r.route).join(", ") + (all.length > 3 ? ` and ${all.length - 3} more` : "");
-  return [next, served.length ? `${names(served)} meanwhile by ${by.slice(0, 2).join("; ")}.` : "", lost.length ? `Nothing else serves ${names(lost)}: its calls wait or are refused.` : ""].filter(Boolean).join(" ");
+  return [next, served.length ? `Meanwhile ${names(served)} ${served.length === 1 ? "is" : "are"} served by ${by.slice(0, 2).join("; ")}.` : "", lost.length ? `Nothing else serves ${names(lost)}: its calls wait or are refused.` : ""].filter(Boolean).join(" ");
 }
 
 const advice = {
