@@ -58,9 +58,13 @@ func (f *Fleet) ended(a *Attempt) Nanos { return f.now - min(max(a.Age, 0), long
 
 func (f *Fleet) success(c *channel, a *Attempt, sent Nanos, probe bool, fx *Effects) {
 	c.latency.sample(a, f.now, sent)
-	c.window.success(f.parOf(c), c.top(), f.now, sent)
+	c.window.success(f.parOf(c), c.top(), f.now, sent, c.latency.Took)
 	c.breaker.outcome(sent, true)
 	c.breaker.Consecutive = 0
+	if c.window.Drain && sent > c.window.CutAt {
+		c.found(f.parOf(c), f.now, Milli(mulDiv(c.inflight, 1000, 1)))
+		f.want(c)
+	}
 	if probe {
 		reason := "a probe succeeded; " + c.reopen(f.parOf(c), f.now)
 		f.decide(fx, Decision{Channel: c.name, Rule: RuleBreakerClose, Reason: reason})
@@ -142,12 +146,14 @@ func (f *Fleet) refuseWindow(c *channel, a *Attempt, sent Nanos, fx *Effects) {
 	c.window.refusedAfter(a.Took)
 	floor := c.window.atFloor(par, c.top())
 	if floor && a.Epoch >= c.window.Epoch {
+		c.window.Least = min(c.window.Least, Milli(mulDiv(c.inflight+1, 1000, 1)))
 		c.breaker.Consecutive++
 		c.breaker.outcome(sent, false)
 		f.trip(c, fx)
 		return
 	}
 	if _, stale := c.window.stale(a.Epoch); floor || stale && f.ablated != AblateEpochs {
+		c.window.missed(par, a.Epoch, sent)
 		f.counters.StaleRefusals++
 		return
 	}
@@ -208,7 +214,10 @@ func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
 			back, rebase := l.futile()
 			f.giveBack(c, back, rebase, fx)
 		case unclear:
-			l.TrialWindow = 0
+			if l.TrialWindow = 0; l.Exploring {
+				f.giveBack(c, l.SeriesFrom, false, fx)
+				l.calmed()
+			}
 		case untold:
 		}
 		return

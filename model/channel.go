@@ -310,7 +310,7 @@ func (c *channel) observe(p *Params) {
 		c.window.Used = 2*c.inflight >= slots
 	}
 	c.window.Calm = c.latency.calm(p, c.at)
-	c.window.took(p, c.at, c.accepted)
+	c.window.took(p, c.at, c.accepted, c.inflight, c.latency.Took)
 	c.window.hold(p, c.top())
 	if w := &c.window; !w.Drained && !w.Drain && c.inflight <= slots && (c.heard(p) || scale(slots, usedFar) >= c.inflight) {
 		c.window.Drained = true

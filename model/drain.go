@@ -10,9 +10,9 @@ import "slices"
 // the leases are divided as ever. A step costs one refused call, however many
 // agents there are and however many calls end meanwhile.
 
-// trialMost is how long a slot on trial waits for its result: longer than a
-// refusal takes to be known. An agent that has not used it by then does not.
-const trialMost = 2 * Second
+// trialMost is how much longer than for its result a slot on trial waits: an
+// agent that has not used it by then does not.
+const trialMost = 500 * Millisecond
 
 // trialSlack is what reports are late besides the time a refusal takes.
 const trialSlack = 50 * Millisecond
@@ -26,19 +26,23 @@ func (c *channel) tried(now Nanos, l *lease) {
 	switch {
 	case l.inflight >= l.slots && w.TakenAt == 0:
 		w.Level = Milli(c.inflight) * 1000
-		w.TakenAt = now + w.Refusal + w.Refusal/4 + trialSlack
+		w.TakenAt = now + w.patience()
 	case l.inflight+l.held < l.slots && l.queued == 0:
 		w.Tried = 0 // nobody asks there any more
 	}
 }
 
 // passed ends the draining once the call on trial would have been refused.
-func (c *channel) passed(now Nanos) {
+func (c *channel) passed(p *Params, now Nanos) {
 	if w := &c.window; w.Drain && w.Tried != 0 && w.TakenAt != 0 && now >= w.TakenAt {
-		w.Drain, w.Tried, w.Drained, w.Series = false, 0, true, 0
-		w.Base = min(w.Base, max(w.Level, 1000))
-		c.urgent = true
+		c.found(p, now, w.Level)
 	}
+}
+
+// found ends the draining: so many calls are taken.
+func (c *channel) found(p *Params, now Nanos, level Milli) {
+	c.window.found(p, now, max(level, p.WindowFloor))
+	c.wants, c.urgent = true, true
 }
 
 // single leaves of what a pass would raise one slot, for the agent that uses
@@ -46,7 +50,7 @@ func (c *channel) passed(now Nanos) {
 // trial.
 func (c *channel) single(rows []passRow, room int64, now Nanos, rev uint64) {
 	w, best := &c.window, -1
-	if w.Tried != 0 && now >= w.TriedAt+trialMost {
+	if w.Tried != 0 && now >= w.TriedAt+w.patience()+trialMost {
 		w.Tried = 0
 	}
 	for i := range rows {

@@ -171,6 +171,9 @@ func (c *coder) channel(ch *channel) {
 	num(c, &w.StepAt)
 	num(c, &w.StepMost)
 	num(c, &w.Refusal)
+	num(c, &w.Known)
+	num(c, &w.Least)
+	c.flag(&w.Works)
 	l := &ch.latency
 	list(c, &l.Cells, func(c *coder, cell *latencyCell) {
 		num(c, &cell.Key)

@@ -199,7 +199,7 @@ func (f *Fleet) passChannel(c *channel, fx *Effects) {
 	f.dirty.channel(c)
 	switch c.breaker.State {
 	case BreakerClosed:
-		c.passed(f.now)
+		c.passed(f.parOf(c), f.now)
 		c.pass(f.parOf(c), f.now, c.limit(f.parOf(c)), f.seq, f.now < f.noRaise, func(agent string) {
 			f.tell(f.member(agent), fx)
 		})

@@ -8,7 +8,7 @@ import (
 // window is how many attempts the whole fleet may have in flight on a channel.
 //
 // Before the first cut it doubles with what the provider surely took, as TCP's
-// slow start does per round trip (RFC 5681), by half at most in a moment. A
+// slow start does per round trip (RFC 5681), by little more in a moment than a refusal tells of in time. A
 // refusal is a measurement: what is in flight besides it is what the provider
 // takes. The window is set a step below that, and each next refusal of a level
 // that never worked doubles the step; those are looked for by single calls, see
@@ -58,6 +58,10 @@ type window struct {
 	Level Milli
 	// Ceiling is the window at the last refusal, 0 before the first.
 	Ceiling Milli
+	// Known is what was in flight at the last refusal of a window that worked,
+	// Least the least number of calls of which one was refused since, with it.
+	// What is taken at or beyond that says that the limit rose.
+	Known, Least Milli
 	// Series counts the refusals since a window last worked.
 	Series int64
 	// Double is the time in which the climb doubles.
@@ -73,6 +77,8 @@ type window struct {
 	RoundAt   Nanos
 	RoundBase Milli
 	RoundDone int64
+	// Works is set once a call ended well that was sent since the window was set.
+	Works bool
 }
 
 const (
@@ -91,11 +97,23 @@ const (
 	// limit of thousands is found again as fast as one of hundreds.
 	climbUnit PPM = 4_000
 	// slowStep is the time in which the window grows by one in slowShare in slow
-	// start: fivefold in a second. A refusal is known in about that time.
-	// slowSteps bounds the steps that are made up for after a silence.
+	// start: fivefold in a second. A refusal is known in about that time; what
+	// starts meanwhile beyond the limit is refused, and is the more of all calls
+	// the longer they take: by slowCall one less in the share, down to half.
 	slowStep  = 250 * Millisecond
 	slowShare = 2
-	slowSteps = 4
+	slowCall  = 2 * Second
+	// foundPlateau is how long a level stands that was found after a limit fell:
+	// the limit may be on its way back.
+	foundPlateau = 2 * Second
+	// foundNear and foundShare say how near below a refused level one is found
+	// that is tested as soon.
+	foundNear  Milli = 4_000
+	foundShare       = 8
+	// missedAge is how old a call is before the newest reports tell of it.
+	missedAge = 100 * Millisecond
+	// firstRefusal is how long a refusal takes, before one was seen.
+	firstRefusal = gateFirstRefusal
 	// roundMost bounds the window to so many times what it was when the calls
 	// were sent that have ended well since: a provider that queues without end
 	// refuses nothing, and tells of its load only when calls end.
@@ -169,21 +187,28 @@ func (w *window) hold(p *Params, top Milli) {
 }
 
 // restart begins the climb anew from v, which is the window now.
-func (w *window) restart(p *Params, v Milli) { w.Base, w.Goal, w.Grown = v, 0, w.plateau(p) }
+func (w *window) restart(p *Params, v Milli) {
+	w.Base, w.Goal = v, 0
+	w.Grown = w.plateau(p) // which goes by the base
+}
 
 // plateau returns the time in use before the climb goes beyond its goal.
 func (w *window) plateau(p *Params) Nanos {
 	if w.ByLatency {
 		return latencyPlateau
 	}
+	if w.Known >= plateauWhole {
+		return p.Plateau
+	}
 	return Nanos(mulDiv(int64(p.Plateau), plateauWhole, int64(min(max(w.Base, 1000), plateauWhole))))
 }
 
 // success takes a call that was sent at that instant and ended well now: it
 // may complete a round, and in slow start it grows the window.
-func (w *window) success(p *Params, top Milli, now, sent Nanos) {
+func (w *window) success(p *Params, top Milli, now, sent, call Nanos) {
 	if sent >= w.RoundAt {
 		w.RoundDone++
+		w.Works = true
 	}
 	if v := w.value(p, top); w.RoundDone*roundShare*1000 >= int64(v) {
 		w.RoundAt, w.RoundBase, w.RoundDone = now, v, 0
@@ -191,28 +216,61 @@ func (w *window) success(p *Params, top Milli, now, sent Nanos) {
 			w.restart(p, v) // what it was held back by is not made up for
 		}
 	}
-	w.grow(p, now, w.value(p, top)+p.SlowStartGain)
+	w.grow(p, now, w.value(p, top)+p.SlowStartGain, call)
 }
 
-// took grows the window in slow start by what the provider has taken: it may
-// be twice that.
-func (w *window) took(p *Params, now Nanos, accepted int64) {
-	w.grow(p, now, Milli(mulDiv(2*accepted, 1000, 1)))
+// took grows the window in slow start by what the provider has taken, by the
+// agents' own word or because nothing of what was in flight long enough ago was
+// refused: it may be twice that.
+func (w *window) took(p *Params, now Nanos, accepted, inflight int64, call Nanos) {
+	if !w.Slow {
+		return
+	}
+	w.grow(p, now, Milli(mulDiv(2*accepted, 1000, 1)), call)
+	if now >= w.TakenAt {
+		w.grow(p, now, 2*w.Level, call)
+		w.Level, w.TakenAt = Milli(mulDiv(inflight, 1000, 1)), now+w.patience()
+	}
+}
+
+// patience is after which time a call that was not refused was taken.
+func (w *window) patience() Nanos {
+	if w.Refusal == 0 {
+		return firstRefusal
+	}
+	return w.Refusal + w.Refusal/4 + trialSlack
 }
 
 // grow grows the window in slow start, by no more than a share per step: what
 // starts at once beyond the limit is refused at once.
-func (w *window) grow(p *Params, now Nanos, to Milli) {
+func (w *window) grow(p *Params, now Nanos, to Milli, call Nanos) {
 	if !w.Slow || !w.Used || !w.Calm {
 		return
 	}
-	if steps := min((now-w.StepAt)/slowStep, slowSteps); steps > 0 {
-		w.StepAt, w.StepMost = now, w.Base
-		for range steps {
-			w.StepMost += max(w.StepMost/slowShare, 1000)
-		}
+	var known Milli
+	if w.Works { // else what is taken may only wait somewhere
+		known = w.Known / 2
 	}
-	w.Base = max(w.Base, min(to, w.StepMost, w.RoundBase*roundMost, p.WindowMax))
+	if to = min(to, max(w.RoundBase*roundMost, known), p.WindowMax); to <= w.Base {
+		return
+	}
+	if now >= w.StepAt+slowStep {
+		w.StepAt, w.StepMost = now, w.Base+max(w.Base/Milli(slowShare+min(call/slowCall, slowShare)), 1000)
+		w.StepMost = max(w.StepMost, min(2*w.Base, known))
+	}
+	w.Base = max(w.Base, min(to, w.StepMost))
+}
+
+// found ends the draining after a limit fell: so much is taken. If no more was
+// refused, the limit rose since; else it is soon tested.
+func (w *window) found(p *Params, now Nanos, level Milli) {
+	w.Drain, w.Tried, w.Drained, w.Series = false, 0, true, 0
+	rose, cut, goal := level >= w.Least, w.CutAt, w.Goal
+	w.settle(min(w.Base, level), now)
+	w.CutAt, w.Slow, w.Goal = cut, rose, goal
+	if w.Known >= plateauWhole && goal-w.Base <= max(foundNear, w.Base/foundShare) {
+		w.Grown = w.plateau(p) - foundPlateau
+	}
 }
 
 // settle sets the window to v and starts a new climb from there.
@@ -220,6 +278,7 @@ func (w *window) settle(v Milli, now Nanos) {
 	w.Base, w.Goal, w.Grown, w.CutAt, w.Double = v, 0, 0, now, 0
 	w.RoundAt, w.RoundBase, w.RoundDone = now, v, 0
 	w.StepAt, w.StepMost = now, v
+	w.Level, w.TakenAt, w.Works = 0, 0, false
 }
 
 // stale reports whether a refusal of an attempt admitted under epoch says
@@ -260,11 +319,27 @@ func (w *window) refused(p *Params, now Nanos, top Milli, inflight, held int64) 
 	w.Ceiling = before
 	w.cut(after, now, false)
 	w.Drain = w.Series > 0
+	w.Level = level
+	if w.Series == 0 {
+		w.Known, w.Least = level, level+1000
+	}
+	w.Least = min(w.Least, level+1000)
 	w.Goal = level - Milli(scale(int64(level), goalGap))/1000*1000
 	if after > p.WindowFloor {
 		w.Goal += 500 // to be there in time, not at last
 	}
 	return before, after, fmt.Sprintf("refused with %d others in flight, %d in a row; set %d below those", inflight, w.Series+1, step/1000)
+}
+
+// missed takes a refusal of a call that was in flight when the last cut was
+// made, and counted as taken then: the level was less by that. goal follows.
+func (w *window) missed(p *Params, epoch uint64, sent Nanos) {
+	if w.Level == 0 || w.Drained || w.Drain || epoch+1 != w.Epoch || sent > w.CutAt-missedAge {
+		return
+	}
+	w.Level = max(w.Level-1000, 1)
+	w.Base = min(w.Base, max(w.Level, p.WindowFloor))
+	w.Goal = min(w.Goal, w.Base)
 }
 
 // refusedAfter takes how long a refusal took. What is remembered forgets an

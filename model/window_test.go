@@ -166,13 +166,13 @@ func TestWindowRounds(t *testing.T) {
 		t.Errorf("without an end the window is %d", got)
 	}
 	for range 100 {
-		w.success(&p, 0, Minute, Second-1)
+		w.success(&p, 0, Minute, Second-1, 0)
 	}
 	if got := w.value(&p, 0); got != 48_000 {
 		t.Errorf("after ends of what was sent before the round the window is %d", got)
 	}
 	for range 6 {
-		w.success(&p, 0, Minute, Second)
+		w.success(&p, 0, Minute, Second, 0)
 	}
 	if got := w.value(&p, 0); got != 48_000 || w.RoundAt != Minute || w.RoundBase != 48_000 {
 		t.Errorf("after an eighth of it ended well the window is %d, the round %+v", got, w)
@@ -198,14 +198,14 @@ func TestWindowHoldChangesNothingNow(t *testing.T) {
 func TestWindowSlowStart(t *testing.T) {
 	p := DefaultParams()
 	w := newWindow(&p)
-	w.success(&p, 0, 0, 0)
+	w.success(&p, 0, 0, 0, 0)
 	if w.Base != p.WindowStart {
 		t.Errorf("an unused window grew to %d", w.Base)
 	}
 	w.Used = true
 	now := slowStep
 	for range 10 {
-		w.success(&p, 0, now, 0)
+		w.success(&p, 0, now, 0, 0)
 	}
 	if want := p.WindowStart * 3 / 2; w.Base != want {
 		t.Errorf("ten successes at once make %d, want half more, %d", w.Base, want)
@@ -213,9 +213,18 @@ func TestWindowSlowStart(t *testing.T) {
 	later := func(accepted int64) Milli {
 		for range 40 {
 			now += slowStep
-			w.took(&p, now, accepted)
+			w.took(&p, now, accepted, 0, 0)
 		}
 		return w.Base
+	}
+	w.took(&p, now, 0, 9, 0)
+	now += firstRefusal - 1
+	if w.took(&p, now, 0, 9, 0); w.Base != p.WindowStart*3/2 {
+		t.Errorf("nine in flight that may be refused yet make %d", w.Base)
+	}
+	now++
+	if w.took(&p, now, 0, 9, 0); w.Base <= p.WindowStart*3/2 {
+		t.Errorf("nine in flight that were not refused make no more than %d", w.Base)
 	}
 	if got := later(14); got != 28_000 {
 		t.Errorf("fourteen taken make %d, want twice that", got)
@@ -227,15 +236,83 @@ func TestWindowSlowStart(t *testing.T) {
 		t.Errorf("many taken make %d, want what a round allows", got)
 	}
 	w.Base, w.RoundBase = p.WindowMax-1, p.WindowMax
-	w.success(&p, 0, now+slowStep, 0)
+	w.success(&p, 0, now+slowStep, 0, 0)
 	if w.Base != p.WindowMax {
 		t.Errorf("grown to %d, beyond %d", w.Base, p.WindowMax)
 	}
 	w.cut(9_000, 0, false)
-	w.success(&p, 0, 0, 0)
-	w.took(&p, 0, 90)
+	w.success(&p, 0, 0, 0, 0)
+	w.took(&p, 0, 90, 90, 0)
 	if w.Base != 9_000 {
 		t.Errorf("after a cut a success makes %d", w.Base)
+	}
+}
+
+// TestWindowMissed holds that what was in flight at a cut and is refused later
+// does not count as taken.
+func TestWindowMissed(t *testing.T) {
+	p := DefaultParams()
+	w := newWindow(&p)
+	w.Base = 230_000
+	now := Minute
+	w.refused(&p, now, 0, 229, 0)
+	if w.Base != 228_000 {
+		t.Fatalf("refused with 229 others makes %d", w.Base)
+	}
+	for range 29 {
+		w.missed(&p, w.Epoch-1, now-missedAge)
+	}
+	if w.Base != 200_000 {
+		t.Errorf("29 of those refused later leave %d, want 200000", w.Base)
+	}
+	w.missed(&p, w.Epoch-1, now) // started after what was reported
+	w.missed(&p, w.Epoch-2, now-missedAge)
+	w.Drained = true
+	w.missed(&p, w.Epoch-1, now-missedAge)
+	if w.Base != 200_000 {
+		t.Errorf("refusals that tell nothing leave %d", w.Base)
+	}
+	w = newWindow(&p)
+	w.cut(9_000, now, true)
+	if w.missed(&p, w.Epoch-1, now-missedAge); w.Base != 9_000 {
+		t.Errorf("after a cut by latency a refusal leaves %d", w.Base)
+	}
+}
+
+// TestWindowRose holds that what is taken where as little was refused begins slow
+// start anew, which goes fast to half of what was once known.
+func TestWindowRose(t *testing.T) {
+	p := DefaultParams()
+	w := newWindow(&p)
+	w.Base, w.Slow, w.Grown = 200_000, false, proven
+	now := Minute
+	w.refused(&p, now, 0, 199, 0)
+	w.refused(&p, now, 0, 3, 0)
+	if !w.Drain || w.Known != 199_000 || w.Least != 4_000 {
+		t.Fatalf("draining %t, known %d, least %d; want true, 199000, 4000", w.Drain, w.Known, w.Least)
+	}
+	fell := w
+	if fell.found(&p, now, 3_000); fell.Drain || fell.Slow || fell.Base != 3_000 {
+		t.Errorf("three taken where four were not: %+v", fell)
+	}
+	if w.found(&p, now, 4_000); !w.Slow {
+		t.Error("four taken where four were refused say nothing")
+	}
+	w.Used = true
+	grown := func() Milli {
+		for range 5 {
+			now += slowStep
+			w.took(&p, now, 4000, 4000, 0)
+		}
+		return w.Base
+	}
+	if got := grown(); got != 4_000*roundMost {
+		t.Errorf("five steps from 4 make %d while no call ended, want what a round allows", got)
+	}
+	w.success(&p, 0, now, now, 0)
+	grown()
+	if w.Base != 99_500 {
+		t.Errorf("five steps from 4 make %d, want half of what was known", w.Base)
 	}
 }
 
