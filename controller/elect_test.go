@@ -71,6 +71,7 @@ func (r *rig) beside() (*rig, *voter) {
 // wantLeader checks who leads, and that nobody else does.
 func wantLeader(t *testing.T, leader *rig, others ...*rig) {
 	t.Helper()
+	synctest.Wait() // what was said is folded
 	if s := leader.status(); !s.Leads || s.Leader != s.Controller {
 		t.Errorf("status %+v, want leading", s)
 	}

@@ -2,6 +2,7 @@ package natslog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -192,11 +193,34 @@ func (l *Log) at(ctx context.Context, seq uint64) (events.Entry, error) {
 	if seq == 0 {
 		return events.Entry{}, events.ErrNotFound
 	}
-	m, err := l.stream.GetMsg(ctx, seq)
+	ctx, cancel := context.WithTimeout(ctx, ackWithin)
+	defer cancel()
+	// The stream's leader is asked: a direct get may be answered by a server
+	// that lags behind, for which an entry is missing that is there.
+	m, err := l.js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+l.config.Name, fmt.Appendf(nil, `{"seq":%d}`, seq))
 	if err != nil {
 		return events.Entry{}, err
 	}
-	return events.Entry{Seq: m.Sequence, Time: model.Nanos(m.Time.UnixNano()), Subject: m.Subject, Data: m.Data}, nil
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return events.Entry{}, err
+	}
+	switch e := answer.Message; {
+	case answer.Error != nil:
+		return events.Entry{}, answer.Error
+	case e == nil:
+		return events.Entry{}, jetstream.ErrInvalidJetStreamResponse
+	default:
+		return events.Entry{Seq: e.Seq, Time: model.Nanos(e.Time.UnixNano()), Subject: e.Subject, Data: e.Data}, nil
+	}
 }
 
 // Info implements events.Log.

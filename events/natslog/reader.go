@@ -51,7 +51,7 @@ func (l *Log) read(ctx context.Context, from uint64) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{log: l, messages: messages, entries: make(chan events.Entry, handOver), done: make(chan struct{})}
+	r := &reader{log: l, messages: messages, next: max(from, 1), entries: make(chan events.Entry, handOver), done: make(chan struct{})}
 	go r.feed()
 	return r, nil
 }
@@ -65,6 +65,8 @@ type reader struct {
 	once     sync.Once
 	done     chan struct{} // closed by Close
 
+	// next is the entry that comes next in a log without holes.
+	next uint64
 	// consumer is the one that delivered last, the entry at seq, stored at
 	// that time.
 	consumer string
@@ -109,8 +111,13 @@ func (r *reader) feed() {
 
 // continues checks, whenever the consumer was made anew, that the entry
 // delivered last still stands in the log. A server that lost the log's end
-// and was written to again would else go on behind it with another past.
+// and was written to again would else go on behind it with another past. And
+// it checks that entries which are left out are not there: a server of a
+// cluster that comes back may deliver before it has caught up.
 func (r *reader) continues(meta *jetstream.MsgMetadata) error {
+	if err := r.skips(meta.Sequence.Stream); err != nil {
+		return err
+	}
 	if r.seq > 0 && meta.Consumer != r.consumer {
 		ctx, cancel := context.WithTimeout(context.Background(), ackWithin)
 		defer cancel()
@@ -123,6 +130,31 @@ func (r *reader) continues(meta *jetstream.MsgMetadata) error {
 		}
 	}
 	r.consumer, r.seq, r.time = meta.Consumer, meta.Sequence.Stream, meta.Timestamp
+	return nil
+}
+
+// skips returns an error when the log holds an entry that is left out before
+// the one at seq.
+func (r *reader) skips(seq uint64) error {
+	left := r.next
+	if r.next = seq + 1; seq <= left {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), ackWithin)
+	defer cancel()
+	info, err := r.log.info(ctx)
+	if err == nil {
+		if left = max(left, info.First); seq <= left {
+			return nil // what came before is trimmed
+		}
+		_, err = r.log.at(ctx, left)
+	}
+	if err == nil {
+		return fmt.Errorf("entry %d was left out before %d, and the log holds it", left, seq)
+	}
+	if err = errorOf(err); !errors.Is(err, events.ErrNotFound) {
+		return fmt.Errorf("look for entry %d, which was left out: %w", left, err)
+	}
 	return nil
 }
 
