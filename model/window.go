@@ -109,7 +109,7 @@ const (
 	// foundNear and foundShare say how near below a refused level one is found
 	// that is tested as soon.
 	foundNear  Milli = 4_000
-	foundShare       = 8
+	foundShare Milli = 8
 	// missedAge is how old a call is before the newest reports tell of it.
 	missedAge = 100 * Millisecond
 	// firstRefusal is how long a refusal takes, before one was seen.

@@ -79,9 +79,10 @@ func Lines(r io.Reader, w, errw io.Writer, c *Classifier) (bad int, err error) {
 func Unknown(r io.Reader, w io.Writer, c *Classifier) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
-		line, long, readErr := readLine(in)
-		if readErr != nil && !errors.Is(readErr, io.EOF) {
-			return fmt.Errorf("read unknown refusals: %w", readErr)
+		line, long, err := readLine(in)
+		last := errors.Is(err, io.EOF)
+		if err != nil && !last {
+			return fmt.Errorf("read unknown refusals: %w", err)
 		}
 		if a, _, err := parseLine(line); err == nil && !long {
 			if v := c.Classify(a); v.Unknown() {
@@ -90,7 +91,7 @@ func Unknown(r io.Reader, w io.Writer, c *Classifier) error {
 				}
 			}
 		}
-		if readErr != nil {
+		if last {
 			return nil
 		}
 	}

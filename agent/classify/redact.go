@@ -48,7 +48,7 @@ func (c *Classifier) Redactor() *Redactor {
 			add(r.unless)
 		}
 	}
-	for _, word := range strings.Fields("the for and not you your this that with from has have are was can could would will please error code type message status model request response") {
+	for word := range strings.FieldsSeq("the for and not you your this that with from has have are was can could would will please error code type message status model request response") {
 		known[word] = true
 	}
 	return &Redactor{known}
@@ -77,7 +77,7 @@ func (r *Redactor) Redact(body, request []byte) string {
 		r.hideWords(text, asked, hide)
 	}
 	var out strings.Builder
-	for i := 0; i < len(text); i++ {
+	for i := range len(text) {
 		switch {
 		case !hidden[i]:
 			out.WriteByte(text[i])

@@ -18,7 +18,8 @@ import (
 func kept(t *testing.T, path string) (lines []struct {
 	Body string
 	Seen int
-}, text string) {
+}, text string,
+) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -141,9 +141,8 @@ func (c *caller) call(ctx context.Context, a Ask) Result {
 	answer := classify.Answer{Provider: c.Provider}
 	resp, err := c.client.Do(req)
 	if err != nil {
-		var of *url.Error // it repeats the address
-		if errors.As(err, &of) {
-			err = of.Err
+		if of, ok := errors.AsType[*url.Error](err); ok {
+			err = of.Err // without the address once more
 		}
 		answer.TransportError = err.Error()
 		return c.judge(&answer)
