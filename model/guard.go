@@ -21,10 +21,11 @@ import (
 // Without a canary the set is in force for the fleet at once, and the figures
 // are compared with those of the same length of time before the push. With a
 // canary it is in force for the laws of that channel and its own budget alone
-// (a quota group, and how long leases hold, are the fleet's), and what changed there is compared with what changed on all other channels
-// in the same time: so a provider that is slower than it was, or a load of
-// another kind, is no reason to take a set back. At the end a canary that
-// kept within its guard is in force for all.
+// (a quota group, and how long leases hold, are the fleet's), and what changed
+// there is compared with what changed on all other channels in the same time: so
+// a provider that is slower than it was, or a load of another kind, is no reason
+// to take a set back. At the end a canary that kept within its guard is in force
+// for all.
 //
 // Each second it is looked whether a figure is worse than the guard tolerates
 // by more than four times its standard error, which ends the watch at once. At

@@ -8,11 +8,11 @@ import (
 // window is how many attempts the whole fleet may have in flight on a channel.
 //
 // Before the first cut it doubles with what the provider surely took, as TCP's
-// slow start does per round trip (RFC 5681), by little more in a moment than a refusal tells of in time. A
-// refusal is a measurement: what is in flight besides it is what the provider
-// takes. The window is set a step below that, and each next refusal of a level
-// that never worked doubles the step; those are looked for by single calls, see
-// drain.go. Then it climbs,
+// slow start does per round trip (RFC 5681), by little more in a moment than a
+// refusal tells of in time. A refusal is a measurement: what is in flight besides
+// it is what the provider takes. The window is set a step below that, and each
+// next refusal of a level that never worked doubles the step; those are looked
+// for by single calls, see drain.go. Then it climbs,
 //
 //	W(g) = goal − (goal − base) · ((plateau − g) ÷ plateau)³    up to the plateau
 //	W(g) = goal + unit · (2^((g − plateau) ÷ double) − 1)      beyond it
