@@ -36,7 +36,7 @@ func TestInit(t *testing.T) {
 // its credential, and shuts it out, while a controller runs.
 func TestCredentials(t *testing.T) {
 	if testing.Short() {
-		t.Skip("left out under -short: a whole run has it, and the race detector would find nothing new")
+		t.Skip("left out under -short, to keep the race detector within its time; a whole run has it")
 	}
 	w := newTrouble(t)
 	t.Setenv("WEIR_TOKEN", "")

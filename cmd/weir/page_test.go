@@ -32,7 +32,7 @@ func TestPageIsClosedToOthers(t *testing.T) {
 // paused, after it was resumed.
 func TestPageOfAMomentThatIsOver(t *testing.T) {
 	if testing.Short() {
-		t.Skip("left out under -short: a whole run has it, and the race detector would find nothing new")
+		t.Skip("left out under -short, to keep the race detector within its time; a whole run has it")
 	}
 	f := newFleet(t)
 	f.weir("channel", "pause", "main", "--for", "10m", "--why", "for a moment")

@@ -216,7 +216,7 @@ func TestJavaScriptSDK(t *testing.T) {
 // and that a changed file is taken without a restart.
 func TestClientKeys(t *testing.T) {
 	if testing.Short() {
-		t.Skip("left out under -short: a whole run has it, and the race detector would find nothing new")
+		t.Skip("left out under -short, to keep the race detector within its time; a whole run has it")
 	}
 	f := newFleet(t)
 	_ = f.sidecar.stop()

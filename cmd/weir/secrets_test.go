@@ -58,7 +58,7 @@ func gossip(t *testing.T) *httptest.Server {
 // the API's answers and an exported journal.
 func TestSecretsAreFoundNowhere(t *testing.T) {
 	if testing.Short() {
-		t.Skip("left out under -short: a whole run has it, and the race detector would find nothing new")
+		t.Skip("left out under -short, to keep the race detector within its time; a whole run has it")
 	}
 	w := newTrouble(t)
 	t.Setenv("WEIR_TOKEN", plantedToken)

@@ -21,7 +21,7 @@ import (
 // tells of the refusal once, and connects when it is let in.
 func TestSidecarSettings(t *testing.T) {
 	if testing.Short() {
-		t.Skip("left out under -short: a whole run has it, and the race detector would find nothing new")
+		t.Skip("left out under -short, to keep the race detector within its time; a whole run has it")
 	}
 	options := &server.Options{Host: "127.0.0.1", Port: -1, Authorization: "right", NoLog: true, NoSigs: true}
 	bus, err := server.NewServer(options.Clone())

@@ -99,7 +99,7 @@ func read1(t *testing.T, path string) string {
 
 func TestUnreachableNATS(t *testing.T) {
 	if testing.Short() {
-		t.Skip("left out under -short: a whole run has it, and the race detector would find nothing new")
+		t.Skip("left out under -short, to keep the race detector within its time; a whole run has it")
 	}
 	w := newTrouble(t)
 	nobody := "nats://" + freeAddress(t)
