@@ -257,23 +257,27 @@ func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
 }
 
 // giveBack makes the window v again, if it is less, after a cut that did not
-// make calls faster; with rebase the present latency is taken for normal: load
-// is not its cause.
+// make calls faster: at once where a cut only explored; with rebase by a climb
+// under the present latency as the baseline. A provider that shrinks while it is
+// cut looks like one whose load is not the cause, and is told apart when its
+// calls get slower as the window climbs.
 func (f *Fleet) giveBack(c *channel, v Milli, rebase bool, fx *Effects) {
 	before := c.window.value(f.parOf(c), c.top())
-	after := max(before, v)
+	goal := max(before, v)
 	reason := fmt.Sprintf("calls take %d %% of their baseline under less load as well", c.latency.ratio()/10_000)
-	if rebase {
+	if !rebase {
+		if goal == before {
+			return
+		}
+		c.window.settle(goal, f.now)
+		c.window.ByLatency = false
+	} else {
 		c.latency.rebase(f.now)
-		reason += ": this is the new normal"
+		c.window.settle(before, f.now)
+		c.window.ByLatency, c.window.Goal, c.window.Double = true, goal, c.latency.Took
+		reason += fmt.Sprintf(": this is the new normal, and the window climbs back to %d", goal/1000)
 	}
-	if after == before && !rebase {
-		return
-	}
-	c.window.settle(after, f.now)
-	if c.window.ByLatency = rebase; rebase {
-		c.window.Double = c.latency.Took
-	}
+	after := c.window.value(f.parOf(c), c.top())
 	f.decide(fx, Decision{Channel: c.name, Rule: RuleLatencyRebase, Before: int64(before), After: int64(after), Reason: reason})
 	f.want(c)
 }

@@ -344,11 +344,6 @@ func (l *latency) verdict(p *Params) outcome {
 // they refuse, and a baseline learned at the limit does not know it. Not while
 // the limit moves: then every cut is an experiment of its own.
 func (l *latency) explore(p *Params, now Nanos, was *window, before Milli) bool {
-	if l.Explored == 0 && false {
-		// Slow start came up to the limit from less.
-		l.Explored = now
-		return false
-	}
 	steady := now >= was.CutAt+p.Plateau && max(before-was.Ceiling, was.Ceiling-before) <= before/10
 	return steady && before >= exploreLeast && l.Learned >= meanGain && (l.Explored == 0 || now >= l.Explored+exploreEvery)
 }

@@ -186,9 +186,14 @@ func (w *window) hold(p *Params, top Milli) {
 	}
 }
 
-// restart begins the climb anew from v, which is the window now.
+// restart begins the climb anew from v, which is the window now, to its goal or
+// beyond.
 func (w *window) restart(p *Params, v Milli) {
-	w.Base, w.Goal = v, 0
+	if w.Base = v; w.Goal > v {
+		w.Grown = 0
+		return
+	}
+	w.Goal = 0
 	w.Grown = w.plateau(p) // which goes by the base
 }
 

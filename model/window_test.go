@@ -183,6 +183,28 @@ func TestWindowRounds(t *testing.T) {
 	}
 }
 
+// TestWindowClimbsInRounds has a goal twenty times the base: each round that ends
+// well lets it climb to three times as much, and the goal is not forgotten.
+func TestWindowClimbsInRounds(t *testing.T) {
+	p := DefaultParams()
+	w := newWindow(&p)
+	w.cut(10_000, Second, true)
+	w.Goal, w.Used, w.Calm, w.Drained = 200_000, true, true, true
+	for now, want := 2*Second, Milli(30_000); ; now, want = now+Second, min(3*want, 200_000) {
+		w.advance(Second)
+		if got := w.value(&p, 0); got != want {
+			t.Fatalf("after %s: window %d, want %d", now, got, want)
+		}
+		if want == w.Goal {
+			break
+		}
+		for range want / 1000 / roundShare {
+			w.success(&p, 0, now, now, Second)
+		}
+		w.success(&p, 0, now, now, Second)
+	}
+}
+
 func TestWindowHoldChangesNothingNow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawParams(t)

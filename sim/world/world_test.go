@@ -28,25 +28,30 @@ func run(t *testing.T, c Config) *Result {
 
 // TestCascade holds what the incident is for: without control most attempts
 // are wasted and less than half is served of what could be; with Weir nine
-// tenths are and next to nothing is wasted.
+// tenths are and next to nothing is wasted. One bad night in a hundred is what
+// people remember: the least of many seeds counts as well as the mean.
 func TestCascade(t *testing.T) {
-	const seeds = 8
-	var least, sum float64 = 1, 0
-	for seed := range uint64(seeds) {
+	for seed := range uint64(8) {
 		none := run(t, Config{Incident: cascade(t), Seed: seed, Policy: PolicyNone, BooksFrom: 5 * time.Second})
 		if g, w := none.GoodputRatio(), none.WasteRatio(); g > 0.5 || w < 0.3 {
 			t.Errorf("seed %d: uncontrolled goodput %.3f, waste %.3f; want under 0.5 and over 0.3", seed, g, w)
 		}
-		weir := run(t, Config{Incident: cascade(t), Seed: seed, Policy: PolicyWeir, BooksFrom: 5 * time.Second})
-		if w := weir.WasteRatio(); w > 0.03 {
-			t.Errorf("seed %d: waste %.3f with Weir, want under 0.03", seed, w)
-		}
-		sum += weir.GoodputRatio()
-		least = min(least, weir.GoodputRatio())
 	}
-	t.Logf("goodput with Weir: mean %.3f, least %.3f", sum/seeds, least)
-	if sum/seeds < 0.92 || least < 0.9 {
-		t.Errorf("goodput with Weir: mean %.3f, least %.3f; want at least 0.92 and 0.9", sum/seeds, least)
+	seeds := seedsOf(40, 200)
+	var least, sum float64 = 1, 0
+	for seed := range seeds {
+		weir := run(t, Config{Incident: cascade(t), Seed: seed, Policy: PolicyWeir, BooksFrom: 5 * time.Second})
+		g, w := weir.GoodputRatio(), weir.WasteRatio()
+		if g < 0.88 || w > 0.005 {
+			t.Errorf("seed %d: goodput %.3f, waste %.4f with Weir; want at least 0.88 and at most 0.005", seed, g, w)
+		}
+		sum += g
+		least = min(least, g)
+	}
+	mean := sum / float64(seeds)
+	t.Logf("goodput with Weir over %d seeds: mean %.3f, least %.3f", seeds, mean, least)
+	if mean < 0.93 {
+		t.Errorf("goodput with Weir: mean %.3f, want at least 0.93", mean)
 	}
 }
 
