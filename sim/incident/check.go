@@ -32,6 +32,11 @@ func (r *reader) check(inc *Incident, body ast.Node) {
 	})
 	f.Each("workload", func(w *strict.Fields) { r.Refer(w, "route", "route", routes) })
 	f.Each("routes", func(rt *strict.Fields) { r.ReferTiers(rt, "tiers", channels) })
+	tenants := map[string]bool{}
+	for i := range inc.Workloads {
+		tenants[inc.Workloads[i].Tenant] = true
+	}
+	f.Each("tenants", func(t *strict.Fields) { r.Refer(t, "name", "tenant of a workload", tenants) })
 	r.checkAgents(inc, f)
 }
 

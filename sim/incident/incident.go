@@ -151,6 +151,7 @@ type Channel struct {
 	Groups   []string
 	Limits   Limits
 	Charge   Charge         // default ChargeActual
+	Price    Price          // what tenants' ceilings of cost go by
 	Loss     ControllerLoss // default LossSafe; key on_controller_loss
 	Alone    int            // slots for an agent that never met the controller; default 0
 }

@@ -201,6 +201,7 @@ func (r *reader) channel(n ast.Node, path string) Channel {
 	f.List("groups", func(n ast.Node, path string) { c.Groups = append(c.Groups, r.Name(n, path)) })
 	c.Limits = r.limits(f)
 	strict.Choose(f, "charge", &c.Charge, ChargeActual, ChargeMaxTokens)
+	c.Price = r.price(f)
 	strict.Choose(f, "on_controller_loss", &c.Loss, LossSafe, LossZero, LossLast)
 	alone := int64(0)
 	f.Count("alone", &alone, 0, maxCount)

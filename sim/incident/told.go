@@ -53,6 +53,7 @@ func (i *Incident) toldChannel(ch *Channel) model.ChannelConfig {
 	c := model.ChannelConfig{
 		Name: ch.Name, Model: ch.Name, Groups: slices.Clone(ch.Groups), Limits: ch.Limits.told(),
 		ChargeMax: ch.Charge == ChargeMaxTokens, Alone: uint32(ch.Alone),
+		Price: model.Price(ch.Price),
 	}
 	c.Limits.DayReset = i.dayReset(ch.Provider)
 	if p := i.ProviderByName(ch.Provider); p != nil {

@@ -33,7 +33,7 @@ name: told
 duration: 1m
 fleet: {agents: 1}
 channels:
-  - {name: a, provider: p, groups: [g], limits: {rpm: 60, concurrency: 7}, charge: max_tokens, on_controller_loss: last, alone: 3}
+  - {name: a, provider: p, groups: [g], limits: {rpm: 60, concurrency: 7}, charge: max_tokens, price: {input: 0.3, cached: 0.03, output: 1.2}, on_controller_loss: last, alone: 3}
   - {name: b, provider: p, on_controller_loss: zero}
 routes:
   - {name: r, tiers: [[{channel: a, weight: 2}], {rule: later}]}
@@ -46,7 +46,7 @@ workload:
   - {name: w, route: r, tenant: t, priority: interactive, arrivals: {kind: poisson, rate: 1}, input_tokens: {kind: fixed, value: 9}, output_tokens: {kind: fixed, value: 9}}
   - {name: v, route: r, tenant: t, priority: batch, arrivals: {kind: poisson, rate: 1}, input_tokens: {kind: fixed, value: 9}, output_tokens: {kind: fixed, value: 9}}
 tenants:
-  - {name: t, share: 3, requests_per_day: {hard: 50}, tokens_per_day: {soft: 900, hard: 1000}}
+  - {name: t, share: 3, requests_per_day: {hard: 50}, tokens_per_day: {soft: 900, hard: 1000}, cost_per_day: {soft: 0.25, hard: 8}}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -68,13 +68,18 @@ tenants:
 	}
 	if got := c.Tenants[0]; got.Share != 3 || got.RequestsPerDayHard != 50 || got.RequestsPerDaySoft != 0 || got.TokensPerDaySoft != 900 || got.TokensPerDayHard != 1000 {
 		t.Errorf("tenant %+v", got)
+	} else if got.CostPerDaySoft != 250_000 || got.CostPerDayHard != 8_000_000 {
+		t.Errorf("cost of tenant %+v", got)
+	}
+	if got, want := a.Price, (model.Price{Input: 300_000, Cached: 30_000, Output: 1_200_000}); got != want || b.Price != (model.Price{}) {
+		t.Errorf("prices %+v and %+v, want %+v and none", got, b.Price, want)
 	}
 	var text bytes.Buffer
 	if err := Write(&text, inc); err != nil {
 		t.Fatal(err)
 	}
 	again, err := Parse("again.yaml", &text)
-	if err != nil || !slices.Equal(again.Tenants, inc.Tenants) {
+	if err != nil || !slices.Equal(again.Tenants, inc.Tenants) || again.Channels[0].Price != inc.Channels[0].Price {
 		t.Errorf("read again: %+v, %v", again, err)
 	}
 }

@@ -136,6 +136,9 @@ func (c *Channel) flow() string {
 		m.add("limits", c.Limits.flow())
 	}
 	m.word("charge", c.Charge, ChargeActual)
+	if c.Price != (Price{}) {
+		m.add("price", c.Price.flow())
+	}
 	m.word("on_controller_loss", c.Loss, LossSafe)
 	m.count("alone", int64(c.Alone), 0)
 	return m.String()
