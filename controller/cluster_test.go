@@ -101,7 +101,7 @@ func TestClusterLosesServersInTurn(t *testing.T) {
 	for round := range rounds {
 		s := servers[round%len(servers)]
 		s.Stop()
-		before := seqOf(t, second)
+		before := second.status(t).Seq
 		time.Sleep(3 * time.Second)
 		second.until(t, "the fold to go on", func(s controller.Status) bool { return s.Seq > before })
 		s.Restart(t)
@@ -118,31 +118,17 @@ func TestClusterLosesServersInTurn(t *testing.T) {
 	for _, l := range []*live{first, second} {
 		views = append(views, l.settled(t))
 	}
-	leaders := 0
 	for i, l := range []*live{first, second} {
 		s := l.until(t, "a leader", func(s controller.Status) bool { return s.Leader != "" })
-		if s.Leads {
-			leaders++
-		}
 		if c := views[i].Counters; c.Attempts != attempts || c.Lost != 0 || c.Rebases != 0 || len(s.Faults) != 0 {
 			t.Errorf("controller %d: %+v, faults %v, want %d attempts", i, c, s.Faults, attempts)
 		}
 	}
-	if leaders != 1 {
-		t.Errorf("%d lead", leaders)
-	}
+	// A starved machine ends terms as it likes: one leads when it is left alone.
+	first.until(t, "one leader", func(s controller.Status) bool { return s.Leads != second.status(t).Leads })
 	t.Logf("%d rounds, %d attempts in %d records, term %d", rounds, attempts, views[0].Seq, views[0].Term)
 	first.shut(t)
 	second.shut(t)
-}
-
-func seqOf(t *testing.T, l *live) uint64 {
-	t.Helper()
-	s, err := l.loop.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.Seq
 }
 
 // ready waits until the cluster's JetStream works.

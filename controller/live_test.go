@@ -115,6 +115,15 @@ func (l *live) until(t *testing.T, what string, want func(controller.Status) boo
 	}
 }
 
+func (l *live) status(t *testing.T) controller.Status {
+	t.Helper()
+	s, err := l.loop.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func (l *live) leads(t *testing.T) controller.Status {
 	t.Helper()
 	return l.until(t, "the term", func(s controller.Status) bool { return s.Leads && s.Owed == "" })

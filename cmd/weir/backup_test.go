@@ -81,6 +81,7 @@ func (f *fleet) channels() []shown {
 // log does not hold any more, asked of one that runs and read from the store of
 // one that does not.
 func TestBackupOfATrimmedLog(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	k := newKeeper(t, dir, 20)
 	k.order(30)

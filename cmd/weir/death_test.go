@@ -21,6 +21,7 @@ import (
 // calls at the provider than it takes, and a new process under the same id is
 // served at once. Lost is what the dead one had not reported.
 func TestAgentKilled(t *testing.T) {
+	t.Parallel()
 	var now, most, begun atomic.Int64
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun.Add(1)
@@ -114,6 +115,7 @@ func (c *callers) oneStream(url string) {
 // TestAgentWithAWrongClock starts a sidecar whose clock is behind that of the
 // process that spoke before under its id: it is heard all the same.
 func TestAgentWithAWrongClock(t *testing.T) {
+	t.Parallel()
 	bus, provider := natstest.Start(t, natstest.Listen), newStation(t)
 	f := newTrio(t, bus.URL(), provider.URL)
 	f.led(-1)

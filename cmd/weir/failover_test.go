@@ -64,7 +64,6 @@ type trio struct {
 func newTrio(t *testing.T, nats, provider string) *trio {
 	t.Helper()
 	f := &trio{t: t, dir: t.TempDir(), nats: nats}
-	t.Setenv("WEIR_TOKEN", "operator-token")
 	text := fmt.Sprintf(`
 fleet: test
 nats: {url: %q}

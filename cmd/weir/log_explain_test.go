@@ -156,6 +156,7 @@ func TestLogExplain(t *testing.T) {
 
 // TestLogExplainDamage cuts a journal off anywhere and changes bytes of it.
 func TestLogExplainDamage(t *testing.T) {
+	t.Parallel()
 	path, _, _ := evil(t)
 	whole, err := os.ReadFile(path)
 	if err != nil {

@@ -29,7 +29,6 @@ func TestNoticeOfARefusedKey(t *testing.T) {
 		_, _ = io.WriteString(w, `{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}`)
 	}))
 	defer provider.Close()
-	t.Setenv("WEIR_TOKEN", "operator-token")
 	t.Setenv("ON_CALL", hook.URL+"/hooks/planted-address")
 	dir, sidecar := t.TempDir(), freeAddress(t)
 	text := fmt.Sprintf(`

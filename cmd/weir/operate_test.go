@@ -20,7 +20,6 @@ func TestOperate(t *testing.T) {
 	defer k.stop()
 	server := httptest.NewServer(web.Handler(web.Options{Controller: k.loop, Token: "operator-token"}))
 	defer server.Close()
-	t.Setenv("WEIR_TOKEN", "operator-token")
 	t.Setenv("WEIR_URL", server.URL)
 	run := func(args ...string) string {
 		t.Helper()

@@ -130,9 +130,6 @@ func newPlaces(t *testing.T) (*fleet, *placeServer) {
 	s := &placeServer{calls: map[string]int{}, seen: make(chan struct{}, 1)}
 	up := httptest.NewServer(s)
 	t.Cleanup(up.Close)
-	t.Setenv("WEIR_TOKEN", "operator-token")
-	t.Setenv("WEIR_URL", "http://"+f.http)
-	t.Setenv("WEIR_TEST_KEY", "provider-key")
 	text := fmt.Sprintf("fleet: test\nnats: {listen: %q}\ncontroller: {listen: %q}\nagent: {listen: %q}\nretry: {max_attempts: 2, base: 10ms, max: 50ms, budget: 1}\nchannels:\n", f.nats, f.http, f.agent)
 	routes := "routes:\n"
 	for _, fault := range placeFaults() {
@@ -211,6 +208,7 @@ func (f *fleet) told() (all []*model.Attempts) {
 // retries allow, the client is told as it must be, and every call is in the log
 // once, with what it used; in the end nothing is in flight.
 func TestPlacesLive(t *testing.T) {
+	t.Parallel()
 	f, s := newPlaces(t)
 	for _, fault := range placeFaults() {
 		for _, place := range placeNames {

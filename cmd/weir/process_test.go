@@ -23,6 +23,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main() // exits
 	}
+	for name, value := range map[string]string{"WEIR_TOKEN": "operator-token", "WEIR_TEST_KEY": "provider-key"} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
 	os.Exit(m.Run())
 }
 
@@ -158,9 +163,7 @@ type fleet struct {
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir(), provider: freeAddress(t), agent: freeAddress(t), http: freeAddress(t), nats: freeAddress(t)}
-	t.Setenv("WEIR_TOKEN", "operator-token")
 	t.Setenv("WEIR_URL", "http://"+f.http)
-	t.Setenv("WEIR_TEST_KEY", "provider-key")
 	text := fmt.Sprintf(`
 fleet: test
 nats: {listen: %q, credentials: %q}

@@ -23,6 +23,7 @@ func TestSidecarSettings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out under -short, to keep the race detector within its time; a whole run has it")
 	}
+	t.Parallel()
 	options := &server.Options{Host: "127.0.0.1", Port: -1, Authorization: "right", NoLog: true, NoSigs: true}
 	bus, err := server.NewServer(options.Clone())
 	if err != nil {
@@ -52,7 +53,7 @@ func TestSidecarSettings(t *testing.T) {
 
 	dir, address := t.TempDir(), freeAddress(t)
 	text := fmt.Sprintf(`
-nats: {url: %q, embedded: false, token_env: WEIR_TEST_TOKEN}
+nats: {url: %q, embedded: false, token_env: WEIR_TOKEN}
 agent: {listen: %q, task: {retries: 0}, cache: {bytes: 1000000}}
 channels:
   - {name: main, base_url: "%s/v1", model: m, alone: 8, fields: {drop: [seed], refuse: [tools]}}
@@ -62,7 +63,6 @@ retry: {base: 1ms, max: 1ms}
 	if err := os.WriteFile(filepath.Join(dir, "weir.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("WEIR_TEST_TOKEN", "wrong")
 	sidecar := start(t, dir, "agent", "--id", "sidecar")
 	sidecar.said("trouble with nats")
 
@@ -113,7 +113,7 @@ retry: {base: 1ms, max: 1ms}
 	if n := strings.Count(log, "level=WARN"); n > 6 {
 		t.Errorf("%d warnings in some seconds", n)
 	}
-	options.Port, options.Authorization = bus.Addr().(*net.TCPAddr).Port, "wrong"
+	options.Port, options.Authorization = bus.Addr().(*net.TCPAddr).Port, "operator-token"
 	if err := bus.ReloadOptions(options); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,6 @@ type solo struct {
 // newSolo starts them in dir; what they store goes to dir/weir-data.
 func newSolo(t *testing.T, dir, provider string) *solo {
 	t.Helper()
-	t.Setenv("WEIR_TOKEN", "operator-token")
 	f := &solo{t: t, dir: dir, http: freeAddress(t), sidecar: freeAddress(t)}
 	t.Setenv("WEIR_URL", "http://"+f.http)
 	text := fmt.Sprintf(`

@@ -23,6 +23,7 @@ import (
 type taskFleet struct {
 	t      *testing.T
 	dir    string
+	http   string // the controller's address
 	up     *httptest.Server
 	agents [2]struct {
 		listen  string
@@ -41,10 +42,7 @@ func newTaskFleet(t *testing.T) *taskFleet {
 	f := &taskFleet{t: t, dir: t.TempDir(), calls: map[string]int{}}
 	f.up = httptest.NewServer(http.HandlerFunc(f.provide))
 	t.Cleanup(f.up.Close)
-	t.Setenv("WEIR_TOKEN", "operator-token")
-	t.Setenv("WEIR_TEST_KEY", "provider-key")
-	http := freeAddress(t)
-	t.Setenv("WEIR_URL", "http://"+http)
+	f.http = freeAddress(t)
 	text := fmt.Sprintf(`
 fleet: test
 nats: {listen: %q}
@@ -55,7 +53,7 @@ channels:
 routes:
   - {name: default, tiers: [[main]]}
 tenants: [{name: small, tokens_per_day: {hard: 5}}]
-`, freeAddress(t), http, f.up.URL)
+`, freeAddress(t), f.http, f.up.URL)
 	if err := os.WriteFile(filepath.Join(f.dir, "weir.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -155,10 +153,11 @@ func (f *taskFleet) post(ctx context.Context, key string, prompts []string) (id 
 // TestTasksWaitForAHeldChannel leaves a task while its channel is paused for
 // long: it waits, and is done when the channel takes calls again.
 func TestTasksWaitForAHeldChannel(t *testing.T) {
+	t.Parallel()
 	f := newTaskFleet(t)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Minute, errors.New("out of patience"))
 	defer cancel()
-	if got := weir(t, "", "channel", "pause", "main", "--for", "30m", "--why", "test"); got.code != exitOK {
+	if got := weir(t, "", "channel", "pause", "main", "--url", "http://"+f.http, "--for", "30m", "--why", "test"); got.code != exitOK {
 		t.Fatal(got.stderr)
 	}
 	for _, a := range f.agents {
@@ -184,7 +183,7 @@ func TestTasksWaitForAHeldChannel(t *testing.T) {
 		}
 		state = task.State
 	}
-	if got := weir(t, "", "channel", "resume", "main", "--why", "test"); got.code != exitOK {
+	if got := weir(t, "", "channel", "resume", "main", "--url", "http://"+f.http, "--why", "test"); got.code != exitOK {
 		t.Fatal(got.stderr)
 	}
 	f.finished(ctx, id, []string{"held"})
@@ -193,6 +192,7 @@ func TestTasksWaitForAHeldChannel(t *testing.T) {
 // TestTasksWaitForADay leaves tasks for a tenant whose day is spent by the
 // first of them: the next one waits for another day.
 func TestTasksWaitForADay(t *testing.T) {
+	t.Parallel()
 	f := newTaskFleet(t)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Minute, errors.New("out of patience"))
 	defer cancel()
@@ -229,6 +229,7 @@ func TestTasksWaitForADay(t *testing.T) {
 // -9 does, while tasks are left and worked on. Every item ends with one
 // answer, and a call is made again only for a kill that hit it, and counted.
 func TestTasksOutliveKills(t *testing.T) {
+	t.Parallel()
 	kills, patience := 5, 4*time.Minute
 	if testing.Short() {
 		kills = 1

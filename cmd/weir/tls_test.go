@@ -96,6 +96,7 @@ func (a *authority) client() *http.Client {
 // TestTLS runs a fleet whose every link is encrypted, renews its certificate,
 // and tries it without.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ca := newAuthority(t, dir)
 	first := ca.issue()

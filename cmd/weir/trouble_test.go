@@ -30,7 +30,6 @@ type trouble struct {
 func newTrouble(t *testing.T) *trouble {
 	t.Helper()
 	w := &trouble{t: t, dir: t.TempDir()}
-	t.Setenv("WEIR_TOKEN", "operator-token")
 	w.write("weir.yaml", fmt.Sprintf(`
 nats: {listen: %q}
 controller: {listen: "127.0.0.1:0"}
@@ -101,6 +100,7 @@ func TestUnreachableNATS(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out under -short, to keep the race detector within its time; a whole run has it")
 	}
+	t.Parallel()
 	w := newTrouble(t)
 	nobody := "nats://" + freeAddress(t)
 	want := "cannot reach nats at " + nobody
@@ -116,6 +116,7 @@ func TestUnreachableNATS(t *testing.T) {
 // TestAgentStartsAlone holds that an agent serves though there is no NATS, and
 // says so.
 func TestAgentStartsAlone(t *testing.T) {
+	t.Parallel()
 	w := newTrouble(t)
 	address := freeAddress(t)
 	p := start(t, w.dir, "agent", "--listen", address, "--nats", "nats://"+freeAddress(t))

@@ -37,6 +37,7 @@ func TestPrometheus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("another program looks at what other tests of the same parts run")
 	}
+	t.Parallel()
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
 		t.Skip("there is no prometheus on this machine")
