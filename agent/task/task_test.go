@@ -29,7 +29,7 @@ import (
 
 // house is a fleet's NATS and a provider, beside which sidecars stand.
 type house struct {
-	t    *testing.T
+	t    testing.TB
 	nats *natstest.Server
 	url  string // of a cluster, in place of nats
 	up   *httptest.Server
@@ -46,7 +46,7 @@ func good(w http.ResponseWriter, text string) {
 	_, _ = fmt.Fprintf(w, `{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}`, text)
 }
 
-func newHouse(t *testing.T, l natslog.TaskLimits) *house {
+func newHouse(t testing.TB, l natslog.TaskLimits) *house {
 	t.Helper()
 	h := &house{t: t, nats: natstest.Start(t, nil)}
 	h.open(l)
@@ -121,7 +121,7 @@ func (h *house) script(do func(n int, prompt string, w http.ResponseWriter, r *h
 
 // sidecar is one agent with its desk.
 type sidecar struct {
-	t     *testing.T
+	t     testing.TB
 	url   string
 	proxy *proxy.Proxy
 	set   *metrics.Set

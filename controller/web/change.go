@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -188,7 +187,12 @@ func (h *handler) pushParams(w http.ResponseWriter, r *http.Request) {
 	}
 	set.Name, set.By, set.Why = cut(p.Name), cut(p.By), cut(p.Why)
 	set.Canary, set.Guard = p.Canary, model.Guard(p.Guard)
-	if err := h.checkGuard(r.Context(), &set); err != nil {
+	v, err := h.Controller.View(r.Context())
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	if err := checkGuard(&v, &set); err != nil {
 		refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
@@ -196,11 +200,7 @@ func (h *handler) pushParams(w http.ResponseWriter, r *http.Request) {
 }
 
 // checkGuard says what the fold would refuse of a guard.
-func (h *handler) checkGuard(ctx context.Context, set *model.ParamSet) error {
-	v, err := h.Controller.View(ctx)
-	if err != nil {
-		return err
-	}
+func checkGuard(v *model.FleetView, set *model.ParamSet) error {
 	var names []string
 	for i := range v.Channels {
 		names = append(names, v.Channels[i].Name)
@@ -232,9 +232,8 @@ func (p *pushed) apply(to model.Params) (model.Params, error) {
 
 // pushConfig puts a configuration in force.
 func (h *handler) pushConfig(w http.ResponseWriter, r *http.Request) {
-	data, err := io.ReadAll(r.Body)
-	if err != nil {
-		fail(w, err)
+	data, ok := body(w, r)
+	if !ok {
 		return
 	}
 	f, err := events.Decode(data)
@@ -278,15 +277,28 @@ func (h *handler) put(w http.ResponseWriter, r *http.Request, f model.Fact, by, 
 	answer(w, http.StatusOK, accepted{Seq: seq})
 }
 
+// body reads a body whole, and answers when it cannot be had.
+func body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	data, err := io.ReadAll(r.Body)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		refuse(w, http.StatusRequestEntityTooLarge, "the body is too large")
+		return nil, false
+	}
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "the body broke off")
+		return nil, false
+	}
+	return data, true
+}
+
 // decode reads a JSON body, strictly, and answers when it is none.
 func decode(w http.ResponseWriter, r *http.Request, v any) bool {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		refuse(w, http.StatusUnsupportedMediaType, "the body must be application/json")
 		return false
 	}
-	data, err := io.ReadAll(r.Body)
-	if err != nil {
-		fail(w, err)
+	data, ok := body(w, r)
+	if !ok {
 		return false
 	}
 	dec := json.NewDecoder(strings.NewReader(string(data)))

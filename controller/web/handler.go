@@ -202,11 +202,10 @@ func refuse(w http.ResponseWriter, status int, text string) {
 
 // fail answers with what an error means.
 func fail(w http.ResponseWriter, err error) {
-	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
-	case large, errors.Is(err, events.ErrTooLarge):
-		refuse(w, http.StatusRequestEntityTooLarge, "the body is too large")
-	case errors.Is(err, controller.ErrBusy), errors.Is(err, controller.ErrStopped), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, events.ErrTooLarge):
+		refuse(w, http.StatusRequestEntityTooLarge, "it is too large for the log")
+	case errors.Is(err, events.ErrFull), errors.Is(err, controller.ErrBusy), errors.Is(err, controller.ErrStopped), errors.Is(err, context.DeadlineExceeded):
 		w.Header().Set("Retry-After", "1")
 		refuse(w, http.StatusServiceUnavailable, err.Error())
 	default:

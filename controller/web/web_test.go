@@ -31,14 +31,14 @@ const (
 
 // rig is a running controller and its API.
 type rig struct {
-	t    *testing.T
+	t    testing.TB
 	bus  *memlog.Bus
 	loop *controller.Loop
 	api  http.Handler
 	stop func()
 }
 
-func start(t *testing.T, change func(*web.Options)) *rig {
+func start(t testing.TB, change func(*web.Options)) *rig {
 	t.Helper()
 	s, err := store.Open("state", store.Options{FS: vfs.NewMem()})
 	if err != nil {
