@@ -87,7 +87,7 @@ func (x *exchange) attempt(p *Permit) *attempt {
 	x.attempts++
 	var ctx context.Context
 	ctx, a.cancel = context.WithCancelCause(x.req.Context())
-	a.ctx, a.free = context.WithDeadlineCause(ctx, p.Deadline, errDeadline)
+	a.ctx, a.free = context.WithDeadlineCause(ctx, x.ends(p), errDeadline)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.send(target)

@@ -59,6 +59,10 @@ type exchange struct {
 	fault     *dialect.Fault // why no channel was asked
 	last      *Permit
 	near      bool // answered as another that means nearly the same
+	// hurried is set when the request's deadline is when its client will have
+	// gone; stated is what it was before.
+	hurried bool
+	stated  time.Time
 }
 
 // read reads what the request is; the fault is the client's.

@@ -88,6 +88,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if s, key, asks := x.shared(); s != nil {
 		return x.follow(s, key, asks)
 	}
+	x.hurry()
 	return x.run()
 }
 

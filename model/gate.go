@@ -115,8 +115,8 @@ const (
 	// gateMaxChannels bounds the channels and pools remembered from messages
 	// that name what is not configured.
 	gateMaxChannels = 4096
-	// gateTotal is the time of a request for which nothing else is said.
-	gateTotal = 10 * Minute
+	// UsualTotal is the time of a request for which nothing else is said.
+	UsualTotal = 10 * Minute
 	// gateGrace is how long after its time an attempt may still be settled by
 	// its shell; after that the gate does it, so that no slot is lost.
 	gateGrace = Minute
@@ -208,7 +208,7 @@ func (g *Gate) admit(now Nanos, a *Ask) (*gateRequest, string) {
 	if r.deadline == 0 {
 		total := g.config.Retry.Total
 		if total <= 0 {
-			total = gateTotal
+			total = UsualTotal
 		}
 		r.deadline = gateLater(now, total)
 	}

@@ -176,7 +176,7 @@ func (g *Gate) sweep(now Nanos, lane *queueLane, until Nanos) {
 func (g *Gate) guard() Nanos {
 	t := g.config.Timeouts.Total
 	if t <= 0 {
-		t = gateTotal
+		t = UsualTotal
 	}
 	return gateLater(t, gateGrace)
 }
