@@ -65,7 +65,9 @@ type Result struct {
 	Missed int64
 	// ByAgent is completed requests per agent, WantedBy those wanted.
 	ByAgent, WantedBy []int64
-	Flaps             int64
+	// ByWorkload is completed requests per workload.
+	ByWorkload []int64
+	Flaps      int64
 	// From is when the books opened; FirstChange and LastChange are when the
 	// script first moves and last ends moving something, 0 for never.
 	From, FirstChange, LastChange time.Duration
@@ -98,6 +100,7 @@ type book struct {
 	events            uint64
 	tokens            int64 // of requests completed since the books opened
 	byAgent, wantedBy []int64
+	byLoad            []int64
 	// recorder is nil when nobody looks.
 	recorder *recorder
 }
@@ -112,7 +115,7 @@ const maxDecisions = 20_000
 
 func newBook(w *world) book {
 	n := w.inc.Fleet.MaxAgents()
-	return book{from: int64(w.cfg.BooksFrom), byAgent: make([]int64, n), wantedBy: make([]int64, n), recorder: newRecorder(w)}
+	return book{from: int64(w.cfg.BooksFrom), byAgent: make([]int64, n), wantedBy: make([]int64, n), byLoad: make([]int64, len(w.inc.Workloads)), recorder: newRecorder(w)}
 }
 
 func (b *book) wanted(w *world, agent int) {
@@ -130,6 +133,7 @@ func (b *book) completed(w *world, r *request) {
 	b.second.Completed++
 	if w.now >= b.from {
 		b.byAgent[r.Agent]++
+		b.byLoad[r.Workload]++
 		b.tokens += r.tokens()
 		b.latencies = append(b.latencies, w.now-r.At)
 	}
@@ -205,7 +209,7 @@ func (w *world) result() *Result {
 		Could: b.total.Could, Attempts: b.total.Sent, Abandoned: b.abandoned - b.before.abandoned,
 		Timeouts: b.timeouts - b.before.timeouts, TurnedAway: b.turnedAway - b.before.turnedAway, Retries: b.retries - b.before.retries,
 		Missed: b.missed - b.before.missed, Flaps: b.flaps - b.before.flaps, WastedTokens: b.wastedTokens - b.before.wastedTokens,
-		From: w.cfg.BooksFrom, Tokens: b.tokens, ByAgent: b.byAgent, WantedBy: b.wantedBy,
+		From: w.cfg.BooksFrom, Tokens: b.tokens, ByAgent: b.byAgent, WantedBy: b.wantedBy, ByWorkload: b.byLoad,
 		Events: b.events, Digest: uint64(w.digest), Seconds: b.seconds, Decisions: b.decided,
 	}
 	for _, n := range b.total.Refused {

@@ -3,6 +3,7 @@ package world
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestCeilingOfCost lives through the day of a tenant whose ceiling of cost is
@@ -27,5 +28,17 @@ func TestCeilingOfCost(t *testing.T) {
 	}
 	if len(said) != 2 || !strings.Contains(said[0], "cost_per_day 0.500000 passed") || !strings.Contains(said[1], "cost_per_day 1.000000 reached") {
 		t.Errorf("decisions on the tenant: %q", said)
+	}
+}
+
+// TestShares holds that the fleet serves tenants by their shares where both are
+// beside the same agents, whole slots and rotation notwithstanding.
+func TestShares(t *testing.T) {
+	for seed := range uint64(2) {
+		r := run(t, Config{Incident: scene(t, "shares"), Seed: seed, Policy: PolicyWeir, BooksFrom: time.Minute})
+		less, more := r.ByWorkload[0], r.ByWorkload[1]
+		if part := float64(more) / float64(less+more); part < 0.70 || part > 0.78 {
+			t.Errorf("seed %d: the tenant with three quarters of the shares was served %.3f of all, %d of %d calls", seed, part, more, less+more)
+		}
 	}
 }
