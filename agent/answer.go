@@ -72,6 +72,9 @@ func (a *attempt) take(p []byte) {
 	}
 	if !a.events {
 		a.out = append(a.out, p...)
+		if a.looks() {
+			a.made = dialect.MadeBy(a.out)
+		}
 		return
 	}
 	_, _ = a.framer.Write(p)
@@ -97,6 +100,10 @@ func isEvents(r *http.Response, p []byte) bool {
 // its answer must not take an error for its end.
 func (a *attempt) pass(frame []byte, whole bool) {
 	a.frames++
+	if a.looks() {
+		data, _ := dialect.Data(frame)
+		a.made = dialect.MadeBy(data)
+	}
 	if a.marked {
 		return
 	}

@@ -61,9 +61,10 @@ type attempt struct {
 	taken  int    // of out
 	end    error  // what follows out
 
-	reached bool // the provider may have got the request
-	token   bool // the first token was noted
-	exposed bool // the answer is the client's: nothing is repeated
+	made    string // the model that says it answers, once a span wants to know
+	reached bool   // the provider may have got the request
+	token   bool   // the first token was noted
+	exposed bool   // the answer is the client's: nothing is repeated
 	settled bool
 	outcome model.Outcome
 }
@@ -123,14 +124,7 @@ func (a *attempt) send(t *target) {
 // request is the request as the provider gets it.
 func (a *attempt) request(t *target) *http.Request {
 	x := a.x
-	name := ""
-	if ch := x.transport.client.fleet.Load().channels[a.permit.Channel]; ch != nil {
-		name = ch.Model
-	}
-	if name == "" {
-		name = x.request.Route
-	}
-	body := x.body.Rewrite(x.dialect, name, !t.NoStreamUsage, t.Drop)
+	body := x.body.Rewrite(x.dialect, x.model(a.permit.Channel), !t.NoStreamUsage, t.Drop)
 	r := &http.Request{
 		Method: x.req.Method, URL: t.url(x.req.URL.Path, upstreamQuery(x.req.URL.RawQuery)), Host: t.base.Host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -143,6 +137,7 @@ func (a *attempt) request(t *target) *http.Request {
 	if r.Header.Get("User-Agent") == "" {
 		r.Header.Set("User-Agent", "weir")
 	}
+	x.span.Pass(r.Header)
 	t.authorize(r.Header, x.dialect, a.sent)
 	return r.WithContext(a.ctx)
 }
@@ -289,6 +284,8 @@ func (a *attempt) settle(v classify.Verdict, err error) {
 	a.settled = true
 	a.judged(v, err)
 	a.permit.Done(a.outcome)
+	a.trace()
+	a.ended()
 	a.x.task.ended(a.outcome.Class)
 	a.x.release()
 }

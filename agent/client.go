@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/agent/trace"
 	"weir/events"
 	"weir/model"
 )
@@ -24,6 +25,7 @@ type Client struct {
 	outputs   outputs
 	spool     *spool
 	unknown   *unknowns
+	tracer    *trace.Tracer
 
 	mu      sync.Mutex
 	gate    *model.Gate
@@ -91,6 +93,7 @@ func New(cfg Config) (*Client, error) {
 	c.gate = model.NewGate(cfg.gate(max(uint64(c.start.UnixNano()), cfg.After+1)))
 	c.spool = newSpool(cfg.Spool, c.summarize)
 	c.meter = newMeter(cfg.Metrics)
+	c.tracer = trace.New(cfg.Traces)
 	c.unknown = newUnknowns(cfg.Unknown, cfg.Classifier, cfg.Log)
 	c.setConfig(0, cfg.Fleet)
 	cfg.Metrics.RegisterMetricsWriter(c.writeMetrics)

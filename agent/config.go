@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"weir/agent/classify"
 	"weir/events"
@@ -69,6 +70,10 @@ type Config struct {
 	// Params are the constants of the gate's local reaction; the zero value
 	// means model.DefaultParams.
 	Params model.Params
+	// Traces makes a span of each request of Do and of a Transport, with its
+	// attempts as events; nil makes none. Package agent/trace says what it
+	// holds, and has a provider of its own.
+	Traces oteltrace.TracerProvider
 	// Metrics takes the agent's metrics; nil drops them.
 	Metrics *metrics.Set
 	// Log takes trouble with the bus; nil drops it.

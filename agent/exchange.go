@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/agent/dialect"
+	"weir/agent/trace"
 	"weir/model"
 )
 
@@ -63,6 +64,7 @@ type exchange struct {
 	// gone; stated is what it was before.
 	hurried bool
 	stated  time.Time
+	span    *trace.Span
 }
 
 // read reads what the request is; the fault is the client's.
@@ -278,6 +280,7 @@ func mistake(status int, code, message string) *dialect.Fault {
 
 // refuse answers with a fault.
 func (x *exchange) refuse(f *dialect.Fault) *http.Response {
+	x.refused(f)
 	h := http.Header{"Content-Type": {"application/json"}}
 	x.tell(h)
 	if f.Channel != "" {
@@ -317,11 +320,14 @@ func (x *exchange) rule(e *RuledError) *http.Response {
 	h.Set(headerTier, strconv.Itoa(e.Tier))
 	h.Set(headerDegraded, "true")
 	h.Del(headerChannel)
+	x.ruled(e)
 	return x.whole(http.StatusOK, h, body)
 }
 
 // name is the request's id as a client sees it.
-func (x *exchange) name() string { return fmt.Sprintf("%016x", x.id) }
+func (x *exchange) name() string { return requestName(x.id) }
+
+func requestName(id uint64) string { return fmt.Sprintf("%016x", id) }
 
 // tell sets the headers that say what happened to the request.
 func (x *exchange) tell(h http.Header) {

@@ -160,6 +160,9 @@ func (x *exchange) follow(s *shelf, key shelfKey, asks shelfPrint) (*http.Respon
 	}
 	stop := context.AfterFunc(client, func() { _ = r.Close() })
 	head, err := r.head()
+	if !fresh {
+		x.followed(head, err)
+	}
 	if err != nil {
 		stop()
 		_ = r.Close()

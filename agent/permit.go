@@ -236,6 +236,9 @@ func (p *Permit) finish(now model.Nanos, o *model.Outcome) {
 // with the attempt's deadline, until one succeeds or none is allowed. The
 // error is nil after success; else it is as that of Acquire and Permit.Next.
 func (c *Client) Do(ctx context.Context, r Request, f func(ctx context.Context, p *Permit) model.Outcome) error {
+	if c.tracer != nil {
+		return c.traced(ctx, r, f)
+	}
 	p, err := c.Acquire(ctx, r)
 	for err == nil && p != nil {
 		p, err = p.Next(ctx, call(ctx, p, f))

@@ -80,6 +80,7 @@ func (t *Transport) CloseIdleConnections() {
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := &exchange{transport: t, req: req, came: time.Now(), id: rand.Uint64()}
+	x.span = t.client.tracer.Start(req.Context(), req.Header, x.came)
 	if fault := x.read(); fault != nil {
 		x.release()
 		t.client.ended(x.request.Route, "mistake", model.Nanos(time.Since(x.came)))
@@ -98,6 +99,7 @@ func (x *exchange) run() (*http.Response, error) {
 	fault, err := x.join(ctx)
 	if err != nil {
 		x.release()
+		x.gone()
 		return nil, err
 	}
 	if fault == nil {
@@ -121,6 +123,7 @@ func (x *exchange) run() (*http.Response, error) {
 		if last.exposed {
 			return last.response(), nil
 		}
+		last.trace()
 		p, err = p.next(ctx, last.outcome, x.final(last))
 	}
 	x.release()
@@ -203,12 +206,14 @@ func (x *exchange) failed(err error, last *attempt) (*http.Response, error) {
 		return x.refuse(f), nil
 	case errors.As(err, &failure):
 		if last.verbatim() {
+			last.ended()
 			return last.response(), nil
 		}
 		return x.refuse(last.failed(failure)), nil
 	case errors.As(err, &ruled):
 		return x.rule(ruled), nil
 	}
+	x.gone()
 	return nil, err
 }
 

@@ -79,5 +79,26 @@ func (d Dialect) generates() bool {
 	return true
 }
 
+// Operation is what the API does, in the words of the GenAI conventions where
+// they have one.
+func (d Dialect) Operation() string {
+	switch d {
+	case Chat, Responses, Messages:
+		return "chat"
+	case Completions:
+		return "text_completion"
+	case Embeddings:
+		return "embeddings"
+	case Media:
+		return "generate_content"
+	case Count:
+		return "count_tokens"
+	case Batches:
+		return "batches"
+	case Other:
+	}
+	return "other"
+}
+
 // usageOnRequest reports whether a stream tells its usage only when asked to.
 func (d Dialect) usageOnRequest() bool { return d == Chat || d == Completions }

@@ -15,6 +15,7 @@ import (
 	"weir/agent"
 	"weir/agent/proxy"
 	"weir/agent/task"
+	"weir/agent/trace"
 	"weir/cmd/weir/config"
 	"weir/events"
 	"weir/events/natslog"
@@ -91,7 +92,8 @@ type agentProcess struct {
 	nc      *nats.Conn
 	client  *agent.Client
 	proxy   *proxy.Proxy
-	desk    *task.Desk // nil where there are no tasks
+	desk    *task.Desk      // nil where there are no tasks
+	spans   *trace.Exporter // nil where none are made
 	keys    keyFile
 	// credential is the file of what it shows to NATS, empty for none.
 	credential string
@@ -177,7 +179,7 @@ func (p *agentProcess) join(id string, set *metrics.Set) error {
 	p.client, err = agent.New(agent.Config{
 		Agent: id, After: p.before(fleet, id), Version: version(), Fleet: &p.file.Model, Upstreams: p.file.Upstreams, Queue: p.file.Agent.Queue,
 		Task: p.file.Agent.Task, Idempotency: p.file.Agent.Idempotency, Cache: p.file.Agent.Cache, Semantic: p.file.Agent.Semantic, Budgets: p.file.Agent.Budgets,
-		Classifier: rules, Unknown: p.file.Agent.Unknown, Writer: writer, Inbox: inbox, Metrics: set, Log: p.log,
+		Classifier: rules, Unknown: p.file.Agent.Unknown, Writer: writer, Inbox: inbox, Traces: p.traces(id, set), Metrics: set, Log: p.log,
 	})
 	if err != nil {
 		return badInput(err)
@@ -230,6 +232,9 @@ func (p *agentProcess) run() error {
 	go p.giveUp(wait, done)
 	if left := p.client.Close(wait); left != nil {
 		p.log.Warn("stopped before everything was done", slog.Any("error", left))
+	}
+	if p.spans != nil {
+		p.lastSpans()
 	}
 	return <-served
 }

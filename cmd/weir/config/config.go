@@ -118,6 +118,9 @@ type Agent struct {
 	Budgets map[string]agent.BudgetConfig
 	Tasks   Tasks
 	TLS     TLS
+	// Traces is the base URL of the OpenTelemetry collector that gets spans,
+	// without /v1/traces; empty leaves it to the environment.
+	Traces string
 }
 
 // Tasks are the asynchronous tasks of the fleet. What they are asked and

@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"weir/agent"
+	"weir/agent/trace"
 	"weir/events"
 	"weir/model"
 	"weir/sim/strict"
@@ -174,6 +175,24 @@ func (r *reader) agent(f *strict.Fields) {
 		count(c, "bytes", &a.Tasks.Bytes, minTasks, maxLimit)
 		c.Span("age", &a.Tasks.Age, time.Minute)
 		c.Done()
+	}
+	if c := f.Child("traces"); c != nil {
+		r.collector(c)
+	}
+	f.Done()
+}
+
+// collector reads where spans go. What is wrong is not shown: it may hold a
+// secret.
+func (r *reader) collector(f *strict.Fields) {
+	r.secret(f, "OTEL_EXPORTER_OTLP_HEADERS", "headers", "token", "api_key")
+	f.Need("endpoint")
+	if n := f.Get("endpoint"); n != nil {
+		text := r.Text(n, f.Sub("endpoint"))
+		if err := trace.CheckURL(text); err != nil {
+			r.Fault(n, "%s: %s", f.Sub("endpoint"), err)
+		}
+		r.file.Agent.Traces = text
 	}
 	f.Done()
 }
