@@ -21,7 +21,8 @@ import (
 )
 
 // readTimeout bounds the reading of a request's body, writeStall one write to
-// a client that does not read: it must not keep a provider's slot.
+// a client that does not read: it must not keep a provider's slot. They hold
+// from a request's beginning on, so that a client that only dawdles ends too.
 const (
 	readTimeout = 60 * time.Second
 	writeStall  = 60 * time.Second
@@ -39,6 +40,8 @@ type Proxy struct {
 	tasks  atomic.Pointer[task.Desk]
 	mux    *http.ServeMux
 	pieces sync.Pool // of copySize
+
+	readTimeout, writeStall time.Duration
 }
 
 // New returns a proxy that makes its calls through client and shows the
@@ -47,7 +50,7 @@ func New(client *agent.Client, set *metrics.Set) *Proxy {
 	if set == nil {
 		set = metrics.NewSet()
 	}
-	p := &Proxy{client: client, calls: client.Transport(), set: set, mux: http.NewServeMux()}
+	p := &Proxy{client: client, calls: client.Transport(), set: set, mux: http.NewServeMux(), readTimeout: readTimeout, writeStall: writeStall}
 	p.pieces.New = func() any { return new([copySize]byte) }
 	p.mux.HandleFunc("GET /healthz", p.health)
 	p.mux.HandleFunc("GET /metrics", p.metrics)
@@ -72,6 +75,9 @@ func (p *Proxy) SetKeys(k Keys) {
 
 // ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(p.readTimeout)) // not every writer has deadlines
+	_ = rc.SetWriteDeadline(time.Now().Add(p.writeStall))
 	if r.URL.Path != r.URL.EscapedPath() { // no second spelling of a path
 		p.unknown(w, r)
 		return
@@ -133,14 +139,16 @@ func crossSite(site string) bool { return site != "" && site != "none" && site !
 // call passes a request through the transport.
 func (p *Proxy) call(w http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(w)
-	defer func() { _ = rc.SetWriteDeadline(time.Time{}) }() // the connection may serve another call
-	_ = rc.SetReadDeadline(time.Now().Add(readTimeout))     // not every writer has deadlines
-	r.Body = &lifting{ReadCloser: r.Body, lift: func() { _ = rc.SetReadDeadline(time.Time{}) }}
-	resp, err := p.calls.RoundTrip(r)
+	// A copy: by its own request's body the server knows what was not read of
+	// it, which must not be taken for the connection's next request.
+	own := r.WithContext(r.Context())
+	own.Body = &lifting{ReadCloser: r.Body, lift: func() { _ = rc.SetReadDeadline(time.Time{}) }}
+	resp, err := p.calls.RoundTrip(own)
 	if err != nil {
 		panic(http.ErrAbortHandler) // the client is gone
 	}
 	defer resp.Body.Close()
+	_ = rc.SetWriteDeadline(time.Now().Add(p.writeStall))
 	h := w.Header()
 	maps.Copy(h, resp.Header)
 	if resp.ContentLength >= 0 {
@@ -149,12 +157,12 @@ func (p *Proxy) call(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(resp.StatusCode)
 	piece := p.pieces.Get().(*[copySize]byte)
 	defer p.pieces.Put(piece)
-	if err := pass(r.Context(), w, rc, resp.Body, piece[:]); err != nil {
+	if err := p.pass(r.Context(), w, rc, resp.Body, piece[:]); err != nil {
 		panic(http.ErrAbortHandler) // the client must not take a part for the whole
 	}
 }
 
-// lifting calls lift once the body was read or closed.
+// lifting calls lift once the body was closed: closing it reads on.
 type lifting struct {
 	io.ReadCloser
 	lift func()
@@ -162,16 +170,16 @@ type lifting struct {
 
 // Close implements io.Closer.
 func (l *lifting) Close() error {
-	l.lift()
+	defer l.lift()
 	return l.ReadCloser.Close()
 }
 
 // pass copies an answer as it comes.
-func pass(ctx context.Context, w io.Writer, rc *http.ResponseController, body io.Reader, buf []byte) error {
+func (p *Proxy) pass(ctx context.Context, w io.Writer, rc *http.ResponseController, body io.Reader, buf []byte) error {
 	for {
 		n, err := body.Read(buf)
 		if n > 0 {
-			_ = rc.SetWriteDeadline(time.Now().Add(writeStall))
+			_ = rc.SetWriteDeadline(time.Now().Add(p.writeStall))
 			if _, err := w.Write(buf[:n]); err != nil {
 				return err
 			}

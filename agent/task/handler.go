@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// longestWait bounds ?wait=, readWithin the reading of a POST.
+	// longestWait bounds ?wait=, writeWithin a write to a client that does not
+	// read.
 	longestWait = 5 * time.Minute
-	readWithin  = 60 * time.Second
+	writeWithin = 60 * time.Second
 	// lookEvery and lookAtMost are how often a task is looked at while a
 	// client waits: without news and with.
 	lookEvery  = 3 * time.Second
@@ -65,9 +66,6 @@ func (d *Desk) readPost(w http.ResponseWriter, r *http.Request) (*asked, *dialec
 	if d.posting.Add(size) > maxPosting {
 		return nil, &dialect.Fault{Class: model.ClassOverloaded, Code: "too_many_tasks", Message: "too many tasks are being taken in at the same time", Wait: time.Second}
 	}
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(readWithin)) // not every writer has deadlines
-	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxPost))
 	var large *http.MaxBytesError
 	switch {
@@ -76,6 +74,7 @@ func (d *Desk) readPost(w http.ResponseWriter, r *http.Request) (*asked, *dialec
 	case err != nil:
 		return nil, mistake(http.StatusBadRequest, "invalid_body", "the request body broke off")
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it was for the body
 	return d.parse(r.Header, body)
 }
 
@@ -87,6 +86,7 @@ func (d *Desk) Get(w http.ResponseWriter, r *http.Request, owner string) {
 		write(w, mistake(http.StatusBadRequest, "invalid_wait", "wait is a time such as 30s"))
 		return
 	}
+	patient(w, r, wait)
 	_, j, _, err := d.find(ctx, owner, r.PathValue("id"))
 	if err == nil && wait > 0 {
 		select {
@@ -97,6 +97,17 @@ func (d *Desk) Get(w http.ResponseWriter, r *http.Request, owner string) {
 		}
 	}
 	d.reply(ctx, w, j, err, http.StatusOK)
+}
+
+// patient lets the answer wait, and lifts the time in which a request must have
+// been read, which would end its handler: not where there is a body, which
+// nobody here reads, and which the server would wait for.
+func patient(w http.ResponseWriter, r *http.Request, wait time.Duration) {
+	rc := http.NewResponseController(w)
+	if r.ContentLength == 0 {
+		_ = rc.SetReadDeadline(time.Time{}) // not every writer has deadlines
+	}
+	_ = rc.SetWriteDeadline(time.Now().Add(wait + writeWithin))
 }
 
 // duration reads a wait, in Go's form or as seconds.
@@ -155,6 +166,7 @@ func (d *Desk) await(ctx context.Context, owner string, j *job, wait time.Durati
 
 // Repeat queues the failed items of a task again.
 func (d *Desk) Repeat(w http.ResponseWriter, r *http.Request, owner string) {
+	patient(w, r, 6*busWithin)
 	ctx, cancel := context.WithTimeout(r.Context(), 6*busWithin)
 	defer cancel()
 	j, n, err := d.repeat(ctx, owner, r.PathValue("id"))
@@ -187,6 +199,7 @@ type lineError struct {
 
 // Results writes one line for each item that has ended.
 func (d *Desk) Results(w http.ResponseWriter, r *http.Request, owner string) {
+	patient(w, r, 0)
 	ctx := r.Context()
 	_, j, _, err := d.find(ctx, owner, r.PathValue("id"))
 	var all []status
@@ -217,12 +230,11 @@ func (d *Desk) Results(w http.ResponseWriter, r *http.Request, owner string) {
 		if s.State != Completed || l.Response == nil {
 			l.Error = &lineError{string(s.State), first(s.Reason, "its answer is not kept any more")}
 		}
-		_ = rc.SetWriteDeadline(time.Now().Add(readWithin))
+		_ = rc.SetWriteDeadline(time.Now().Add(writeWithin))
 		if err := out.Encode(l); err != nil {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	_ = rc.SetWriteDeadline(time.Time{})
 }
 
 // reply shows a task, or says why not.

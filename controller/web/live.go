@@ -44,10 +44,13 @@ func (h *handler) live(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("%d pages are told already", maxLive))
 		return
 	}
-	// The server's time to read a request would end this one.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
-		fail(w, err)
-		return
+	// The server's time to read a request would end this one. With a body it
+	// stays: nobody here reads that, and the server would wait for it.
+	if r.ContentLength == 0 {
+		if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
+			fail(w, err)
+			return
+		}
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	tick := time.NewTicker(liveEvery)
