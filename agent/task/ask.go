@@ -43,7 +43,43 @@ type askedItem struct {
 // askedJob is the body of a POST.
 type askedJob struct {
 	askedItem
-	Items []askedItem `json:"items"`
+	Items askedItems `json:"items"`
+}
+
+// askedItems is a list of items. One that is too long is not read to its end:
+// as values its items take forty times the room they take as text.
+type askedItems []askedItem
+
+// errTooMany says that a list has more than MaxItems items, errNoList that it
+// is none.
+var (
+	errTooMany = errors.New("task: too many items")
+	errNoList  = errors.New("task: items is not a list")
+)
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *askedItems) UnmarshalJSON(data []byte) error {
+	*l = nil
+	dec := json.NewDecoder(bytes.NewReader(data))
+	switch open, err := dec.Token(); {
+	case err != nil:
+		return err
+	case open == nil: // null is no list
+		return nil
+	case open != json.Delim('['):
+		return errNoList
+	}
+	for *l = (askedItems{}); dec.More(); {
+		if len(*l) == MaxItems {
+			return errTooMany
+		}
+		var it askedItem
+		if err := dec.Decode(&it); err != nil {
+			return err
+		}
+		*l = append(*l, it)
+	}
+	return nil
 }
 
 // keptHeaders are the headers of a POST that go with every call. None of them
@@ -78,7 +114,10 @@ func (d *Desk) parse(h http.Header, body []byte) (*asked, *dialect.Fault) {
 		}
 	} else {
 		var j askedJob
-		if err := json.Unmarshal(body, &j); err != nil {
+		switch err := json.Unmarshal(body, &j); {
+		case errors.Is(err, errTooMany):
+			return nil, tooMany()
+		case err != nil:
 			return nil, mistake(http.StatusBadRequest, "invalid_body", "the body is not the JSON object of a task: "+where(err))
 		}
 		path, list, a.id = j.Path, j.Items, j.ID
@@ -86,13 +125,14 @@ func (d *Desk) parse(h http.Header, body []byte) (*asked, *dialect.Fault) {
 			j.ID, list = "", []askedItem{j.askedItem}
 		}
 	}
-	switch {
-	case len(list) == 0:
+	if len(list) == 0 {
 		return nil, mistake(http.StatusBadRequest, "no_items", "a task has at least one item")
-	case len(list) > MaxItems:
-		return nil, mistake(http.StatusRequestEntityTooLarge, "too_many_items", fmt.Sprintf("a task has at most %d items, this one has %d", MaxItems, len(list)))
 	}
 	return a, d.take(a, list, path)
+}
+
+func tooMany() *dialect.Fault {
+	return mistake(http.StatusRequestEntityTooLarge, "too_many_items", fmt.Sprintf("a task has at most %d items", MaxItems))
 }
 
 // where says what is wrong with JSON without showing any of it.
@@ -118,7 +158,7 @@ func lines(body []byte) ([]askedItem, *dialect.Fault) {
 			continue
 		}
 		if len(list) == MaxItems {
-			return nil, mistake(http.StatusRequestEntityTooLarge, "too_many_items", fmt.Sprintf("a task has at most %d items", MaxItems))
+			return nil, tooMany()
 		}
 		var it askedItem
 		if err := json.Unmarshal(line, &it); err != nil {

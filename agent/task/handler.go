@@ -32,39 +32,51 @@ const (
 // Post takes a task in. owner is who may see it; nobody else's tasks are found
 // under it.
 func (d *Desk) Post(w http.ResponseWriter, r *http.Request, owner string) {
-	a, fault := d.readPost(w, r)
-	if fault == nil && a.id == "" {
-		if key := r.Header.Get(headerIdempotency); key != "" {
-			a.id = "task-" + jobKey(owner, "key "+key)
-		} else {
-			a.id = "task-" + draw()
-		}
-	}
-	if fault == nil && (len(a.id) > maxID || !plain(a.id)) {
-		fault = mistake(http.StatusBadRequest, "invalid_id", fmt.Sprintf("a task's id is 1 to %d of A-Z a-z 0-9 _ -", maxID))
-	}
+	j, fault, err := d.takeIn(w, r, owner)
 	if fault != nil {
 		write(w, fault)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), 2*busWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), busWithin)
 	defer cancel()
-	j, err := d.put(ctx, owner, a)
 	d.reply(ctx, w, j, err, http.StatusAccepted)
 }
 
-// readPost reads the body and what it asks for, within the bounds of all.
-func (d *Desk) readPost(w http.ResponseWriter, r *http.Request) (*asked, *dialect.Fault) {
-	if len(r.Header.Get(headerIdempotency)) > maxHeader {
-		return nil, mistake(http.StatusBadRequest, "invalid_idempotency_key", fmt.Sprintf("an Idempotency-Key has at most %d bytes", maxHeader))
-	}
+// takeIn reads a POST and keeps its task, within the bounds of all: what was
+// read takes its room until it is kept.
+func (d *Desk) takeIn(w http.ResponseWriter, r *http.Request, owner string) (*job, *dialect.Fault, error) {
 	size := r.ContentLength
 	if size < 0 || size > MaxPost {
 		size = MaxPost
 	}
 	defer d.posting.Add(-size)
 	if d.posting.Add(size) > maxPosting {
-		return nil, &dialect.Fault{Class: model.ClassOverloaded, Code: "too_many_tasks", Message: "too many tasks are being taken in at the same time", Wait: time.Second}
+		return nil, &dialect.Fault{Class: model.ClassOverloaded, Code: "too_many_tasks", Message: "too many tasks are being taken in at the same time", Wait: time.Second}, nil
+	}
+	a, fault := d.readPost(w, r)
+	if fault != nil {
+		return nil, fault, nil
+	}
+	if a.id == "" {
+		if key := r.Header.Get(headerIdempotency); key != "" {
+			a.id = "task-" + jobKey(owner, "key "+key)
+		} else {
+			a.id = "task-" + draw()
+		}
+	}
+	if len(a.id) > maxID || !plain(a.id) {
+		return nil, mistake(http.StatusBadRequest, "invalid_id", fmt.Sprintf("a task's id is 1 to %d of A-Z a-z 0-9 _ -", maxID)), nil
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 2*busWithin)
+	defer cancel()
+	j, err := d.put(ctx, owner, a)
+	return j, nil, err
+}
+
+// readPost reads the body and what it asks for.
+func (d *Desk) readPost(w http.ResponseWriter, r *http.Request) (*asked, *dialect.Fault) {
+	if len(r.Header.Get(headerIdempotency)) > maxHeader {
+		return nil, mistake(http.StatusBadRequest, "invalid_idempotency_key", fmt.Sprintf("an Idempotency-Key has at most %d bytes", maxHeader))
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxPost))
 	var large *http.MaxBytesError

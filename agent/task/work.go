@@ -192,10 +192,12 @@ func (d *Desk) end(name string) {
 	delete(d.running, name)
 }
 
-// beat says that the item is being worked on until it is called.
+// beat says that the item is being worked on until the function it returns is
+// called.
 func (w *worker) beat(ctx context.Context) func() {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
+	var all sync.WaitGroup
+	all.Go(func() {
 		tick := time.NewTicker(natslog.Beat)
 		defer tick.Stop()
 		for {
@@ -206,6 +208,6 @@ func (w *worker) beat(ctx context.Context) func() {
 				_ = w.got.Working() // without it somebody else is given the item, and asks
 			}
 		}
-	}()
-	return stop
+	})
+	return func() { stop(); all.Wait() }
 }

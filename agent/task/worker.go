@@ -32,9 +32,11 @@ type verdict struct {
 }
 
 const (
-	// orphanAfter is the age at which an item whose task is not there will
-	// not get one: a task is written within busWithin of its items.
-	orphanAfter = 2 * time.Minute
+	// orphanTimes is how often an item whose task is not there is given out
+	// before it surely gets none: a task is written within twice busWithin of
+	// its items, and no two times are closer than busPause. Its age would
+	// say so too, but by a clock that may be wrong.
+	orphanTimes = 120
 	// takenFor is the wait while another agent has the item.
 	takenFor = 3 * time.Second
 	// unreadFor is the wait when a record is not of this version.
@@ -76,7 +78,7 @@ func (w *worker) look(ctx context.Context) (v verdict, due bool) {
 	j, _, err := w.Desk.job(bus, w.item.Key)
 	switch {
 	case errors.Is(err, events.ErrNotFound):
-		if time.Since(w.got.Time) < orphanAfter {
+		if w.got.Times < orphanTimes {
 			return verdict{after: time.Second}, false
 		}
 		return verdict{drop: true}, false
@@ -115,7 +117,8 @@ func (w *worker) judge(ctx context.Context, now time.Time) (v verdict, due bool)
 	case s.State == Running:
 		s.Broken = true
 	}
-	switch wait := instant(s.Until).Sub(now); {
+	// Whoever put it off may have had another clock.
+	switch wait := min(instant(s.Until).Sub(now), 2*mostWait); {
 	case w.job.Ended != 0:
 		return w.end(Canceled, "canceled by the client"), false
 	case !now.Before(instant(w.job.Expires)):

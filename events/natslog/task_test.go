@@ -114,7 +114,7 @@ func TestTaskQueue(t *testing.T) {
 	if err := errors.Join(one.Later(0), two.Done()); err != nil {
 		t.Fatal(err)
 	}
-	if again := next(t, b, 3); again.Key != one.Key || !again.Again {
+	if again := next(t, b, 3); again.Key != one.Key || !again.Again || one.Times != 1 || again.Times != 2 {
 		t.Errorf("given back: %+v", again)
 	}
 	s.Restart(t)

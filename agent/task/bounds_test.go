@@ -1,0 +1,157 @@
+package task
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/nats-io/nats.go"
+
+	"weir/agent"
+	"weir/events/natslog"
+	"weir/events/natslog/natstest"
+	"weir/model"
+)
+
+// still is a NATS server from which nothing arrives while its lock is held.
+type still struct {
+	*natstest.Server
+	sync.RWMutex
+}
+
+func (s *still) InProcessConn() (net.Conn, error) {
+	c, err := s.Server.InProcessConn()
+	return &stillConn{c, s}, err
+}
+
+type stillConn struct {
+	net.Conn
+	server *still
+}
+
+func (c *stillConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.server.RLock()
+	defer c.server.RUnlock()
+	return n, err
+}
+
+// newDesk returns a desk at a NATS server of its own.
+func newDesk(t *testing.T) (*Desk, *still) {
+	t.Helper()
+	server := &still{Server: natstest.Start(t, nil)}
+	nc, err := natslog.Connect("", natslog.Options{Name: "a", Agent: "a", Extra: []nats.Option{nats.InProcessServer(server)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	if err := natslog.OpenTasks(t.Context(), nc, "test", natslog.TaskLimits{Bytes: 64 << 20, Age: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	keep, err := natslog.NewTasks(nc, "test", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := agent.New(agent.Config{Agent: "a", Fleet: &model.Config{Routes: []model.RouteConfig{{Name: "route"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(Options{Keep: keep, Client: client, Calls: client.Transport(), Age: time.Hour, Metrics: metrics.NewSet()}), server
+}
+
+// TestManyItemsAreNotRead posts thirty times the items a task may have, each of
+// three bytes as text: those beyond take no memory.
+func TestManyItemsAreNotRead(t *testing.T) {
+	body := []byte(`{"items":[` + strings.Repeat("{},", 30*MaxItems) + `{}]}`)
+	d := &Desk{}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, fault := d.parse(http.Header{}, body)
+	runtime.ReadMemStats(&after)
+	t.Logf("%d bytes of memory for a body of %d", after.TotalAlloc-before.TotalAlloc, len(body))
+	if fault == nil || fault.Code != "too_many_items" {
+		t.Errorf("fault %+v", fault)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 10<<20 {
+		t.Errorf("%d bytes of memory for a body of %d", took, len(body))
+	}
+}
+
+// TestPostingIsBounded holds that what is taken in counts until it is kept, not
+// only until it is read: that takes a while where NATS is slow.
+func TestPostingIsBounded(t *testing.T) {
+	d, server := newDesk(t)
+	server.Lock()
+	defer server.Unlock()
+	ctx, leave := context.WithCancel(t.Context())
+	post := func(ctx context.Context, read chan<- struct{}) *httptest.ResponseRecorder {
+		text := `{"path":"/v1/chat/completions","request":{"model":"route","messages":[]}}`
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/weir/tasks", io.MultiReader(strings.NewReader(text), told(read)))
+		r.Header.Set("Content-Type", "application/json")
+		r.ContentLength = MaxPost
+		w := httptest.NewRecorder()
+		d.Post(w, r, "owner")
+		return w
+	}
+	read, ended := make(chan struct{}), make(chan *httptest.ResponseRecorder)
+	const most = maxPosting / MaxPost
+	for range most {
+		go func() { ended <- post(ctx, read) }()
+	}
+	for range most {
+		<-read
+	}
+	if w := post(t.Context(), nil); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "too_many_tasks") {
+		t.Errorf("one more than there is room for: %d %s", w.Code, w.Body)
+	}
+	leave()
+	for range most {
+		if w := <-ended; !strings.Contains(w.Body.String(), "tasks_unreachable") {
+			t.Errorf("given up: %d %s", w.Code, w.Body)
+		}
+	}
+	if n := d.posting.Load(); n != 0 {
+		t.Errorf("%d bytes are still taken", n)
+	}
+}
+
+// told is an end that tells when it is reached.
+type told chan<- struct{}
+
+func (c told) Read([]byte) (int, error) {
+	if c != nil {
+		c <- struct{}{}
+	}
+	return 0, io.EOF
+}
+
+// TestClocksOfOthers holds that an agent whose clock is hours ahead drops no
+// item whose task is being written, and that one whose clock is behind does
+// not put off for hours what another put off for a second.
+func TestClocksOfOthers(t *testing.T) {
+	d, _ := newDesk(t)
+	w := &worker{Desk: d, calls: t.Context(), item: &item{Key: "none", UID: "u"}}
+	w.got = &natslog.Delivery{Times: 1}
+	w.got.Time = time.Now().Add(-5 * time.Hour)
+	if v, due := w.look(t.Context()); due || v.drop || v.over || v.after != time.Second {
+		t.Errorf("an item without a task, given out once: %+v", v)
+	}
+	w.got.Times, w.got.Time = orphanTimes, time.Now().Add(5*time.Hour)
+	if v, due := w.look(t.Context()); due || !v.drop {
+		t.Errorf("an item without a task, given out %d times: %+v", orphanTimes, v)
+	}
+	now := time.Now()
+	w.job = &job{Expires: now.Add(20 * time.Hour).UnixNano()}
+	w.st = status{State: Waiting, Until: now.Add(5 * time.Hour).UnixNano()}
+	if v, due := w.judge(t.Context(), now); due || v.after <= 0 || v.after > 2*mostWait {
+		t.Errorf("put off by a clock that is ahead: %+v", v)
+	}
+}
