@@ -18,6 +18,10 @@ import (
 // maxModel bounds a model's name in a request, in bytes.
 const maxModel = 256
 
+// maxMembers bounds the members of a request's object. What is known of each
+// that is replaced or left out takes many times the room that it takes itself.
+const maxMembers = 10_000
+
 // maxOutput bounds what one request may claim to generate.
 const maxOutput = 1 << 24
 
@@ -25,6 +29,9 @@ const maxOutput = 1 << 24
 var (
 	// ErrNotJSON says that the body is not one JSON object.
 	ErrNotJSON = errors.New("the request body is not a JSON object")
+	// ErrManyMembers says that the body's object has more members than any
+	// request.
+	ErrManyMembers = errors.New("the request body has more than 10000 members")
 	// ErrNoModel says that the body names no model, or not as a string.
 	ErrNoModel = errors.New("the request body has no string member \"model\"")
 )
@@ -88,8 +95,11 @@ func ParseBody(raw []byte) (*Body, error) {
 		return nil, ErrNotJSON
 	}
 	b := &Body{raw: raw}
-	found := false
+	found, n := false, 0
 	ok := members(raw, func(m member) {
+		if n++; n > maxMembers {
+			return
+		}
 		v := raw[m.start:m.end]
 		switch name := key(raw, m); name {
 		case "model":
@@ -107,8 +117,11 @@ func ParseBody(raw []byte) (*Body, error) {
 			}
 		}
 	})
-	if !ok {
+	switch {
+	case !ok:
 		return nil, ErrNotJSON
+	case n > maxMembers:
+		return nil, ErrManyMembers
 	}
 	b.first = bytes.IndexByte(raw, '{') + 1
 	b.Input = Estimate(raw)

@@ -27,6 +27,8 @@ func TestParseBody(t *testing.T) {
 		{"bounds", `{"model":"a","max_tokens":10,"max_completion_tokens":20.0}`, Body{Model: "a", MaxOutput: 20}, nil},
 		{"absurd bounds", `{"model":"a","max_tokens":-3,"max_output_tokens":1e300}`, Body{Model: "a", MaxOutput: maxOutput}, nil},
 		{"worded bound", `{"model":"a","max_tokens":"many"}`, Body{Model: "a"}, nil},
+		{"no more members than are looked at", `{"model":"a"` + strings.Repeat(`,"Model":1`, maxMembers-1) + `}`, Body{Model: "a"}, nil},
+		{"members without end", `{"model":"a"` + strings.Repeat(`,"model":1`, maxMembers) + `}`, Body{}, ErrManyMembers},
 		{"usage", `{"model":"a","stream_options":{"include_usage":true}}`, Body{Model: "a", WantsUsage: true}, nil},
 		{"usage no", `{"model":"a","stream_options":{"include_usage":false}}`, Body{Model: "a"}, nil},
 		{"no model", `{"messages":[]}`, Body{}, ErrNoModel},

@@ -28,6 +28,9 @@ func (b *Body) Question(d Dialect) (text string, rest [32]byte, ok bool) {
 		return "", rest, false
 	}
 	var all map[string]json.RawMessage
+	if len(b.raw) > maxNormal { // a list of nothings takes forty times its room
+		return "", rest, false
+	}
 	if json.Unmarshal(b.raw, &all) != nil {
 		return "", rest, false
 	}

@@ -1,6 +1,9 @@
 package dialect
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestQuestion says which requests may be compared by meaning, and which of
 // them are alike but for it.
@@ -45,6 +48,7 @@ func TestQuestion(t *testing.T) {
 		}
 	}
 	for body, d := range map[string]Dialect{
+		`{"model":"m","messages":[` + strings.Repeat("0,", maxNormal/2) + `{"role":"user","content":"a"}]}`: Chat,
 		`{"model":"m"}`:                                                 Chat,
 		`{"model":"m","messages":[]}`:                                   Chat,
 		`{"model":"m","messages":null}`:                                 Chat,
