@@ -25,6 +25,7 @@ import (
 type still struct {
 	*natstest.Server
 	sync.RWMutex
+	nc *nats.Conn // the desk's
 }
 
 func (s *still) InProcessConn() (net.Conn, error) {
@@ -53,6 +54,7 @@ func newDesk(t *testing.T) (*Desk, *still) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
+	server.nc = nc
 	if err := natslog.OpenTasks(t.Context(), nc, "test", natslog.TaskLimits{Bytes: 64 << 20, Age: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
@@ -153,5 +155,31 @@ func TestClocksOfOthers(t *testing.T) {
 	w.st = status{State: Waiting, Until: now.Add(5 * time.Hour).UnixNano()}
 	if v, due := w.judge(t.Context(), now); due || v.after <= 0 || v.after > 2*mostWait {
 		t.Errorf("put off by a clock that is ahead: %+v", v)
+	}
+}
+
+// TestVanishedItemsAreCheap looks at a task whose items have all given way to
+// newer ones: it takes as few questions as one that is well.
+func TestVanishedItemsAreCheap(t *testing.T) {
+	d, server := newDesk(t)
+	j := &job{V: recordVersion, UID: "u", Items: 3 * group, Expires: time.Now().Add(time.Hour).UnixNano()}
+	kept := status{V: recordVersion, State: Completed}
+	if _, err := d.o.Keep.Swap(t.Context(), stateKey("u", 2*group), encode(kept), 0); err != nil {
+		t.Fatal(err)
+	}
+	before := server.nc.Stats().OutMsgs
+	all, err := d.states(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[State]int{}
+	for _, s := range all {
+		counts[s.State]++
+	}
+	if counts[Completed] != 1 || counts[Expired] != 3*group-1 || all[2*group].State != Completed {
+		t.Errorf("states %v", counts)
+	}
+	if n := server.nc.Stats().OutMsgs - before; n > 9 {
+		t.Errorf("%d questions for three groups of items", n)
 	}
 }

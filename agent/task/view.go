@@ -58,19 +58,11 @@ type answer struct {
 func (d *Desk) states(ctx context.Context, j *job) ([]status, error) {
 	all := make([]status, j.Items)
 	for from := 0; from < j.Items; from += group {
-		records, err := d.o.Keep.List(ctx, fmt.Sprintf("state.%s.%d", j.UID, from/group))
-		if err != nil {
+		if err := d.readGroup(ctx, j, from/group, all); err != nil {
 			return nil, err
 		}
-		for _, r := range records {
-			if n, ok := lastToken(r.Key); ok && n < j.Items {
-				if all[n], err = readStatus(r); err != nil {
-					return nil, err
-				}
-			}
-		}
 		part := all[from:min(from+group, j.Items)]
-		if !slices.ContainsFunc(part, func(s status) bool { return s.State == "" }) {
+		if !slices.ContainsFunc(part, status.none) {
 			continue
 		}
 		queued, err := d.o.Keep.Names(ctx, fmt.Sprintf("todo.%d.%s.%d", j.Lane, j.UID, from/group))
@@ -84,23 +76,46 @@ func (d *Desk) states(ctx context.Context, j *job) ([]status, error) {
 			}
 		}
 		for i := range part {
-			if part[i].State == "" && waits[from+i] {
+			if part[i].none() && waits[from+i] {
 				part[i].State = Queued
 			}
 		}
+		if slices.ContainsFunc(part, status.none) { // it may have ended between the two looks
+			if err := d.readGroup(ctx, j, from/group, all); err != nil {
+				return nil, err
+			}
+		}
 	}
-	d.overdue(ctx, j, all)
+	overdue(j, all)
 	return all, nil
 }
 
+// readGroup reads what is kept of the states of a group of items.
+func (d *Desk) readGroup(ctx context.Context, j *job, n int, all []status) error {
+	records, err := d.o.Keep.List(ctx, fmt.Sprintf("state.%s.%d", j.UID, n))
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		if n, ok := lastToken(r.Key); ok && n < j.Items {
+			if all[n], err = readStatus(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// none reports whether nothing is known of an item.
+func (s status) none() bool { return s.State == "" }
+
 // overdue gives the items of which nothing was found, and those that nobody
 // will begin any more, their state.
-func (d *Desk) overdue(ctx context.Context, j *job, all []status) {
+func overdue(j *job, all []status) {
 	for n := range all {
 		s := &all[n]
-		if s.State == "" { // it may have ended between the two looks
-			*s, _ = d.state(ctx, j.UID, n)
-			s.State = State(first(string(s.State), string(Expired)))
+		if s.none() {
+			s.State = Expired
 		}
 		switch {
 		case s.State.ended() || s.State == Running:
