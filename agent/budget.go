@@ -37,6 +37,8 @@ const (
 	outputLeast  = 200
 	// outputMost is the last class: beyond the longest answers there are.
 	outputMost = 350
+	// maxOutputs bounds the routes that are learned: as many as there can be.
+	maxOutputs = 4096
 	// outputPart is the part of the answers that shall be within.
 	outputPart = 0.99
 )
@@ -67,6 +69,9 @@ func (o *outputs) learn(route string, tokens model.Tokens) {
 	}
 	c := o.by[route]
 	if c == nil {
+		if len(o.by) >= maxOutputs { // of configurations that are long gone
+			clear(o.by)
+		}
 		c = &output{}
 		o.by[route] = c
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -9,6 +10,17 @@ import (
 )
 
 // TestOutputs holds what nearly all answers took against the answers.
+// TestOutputsAreBounded learns of ever new routes.
+func TestOutputsAreBounded(t *testing.T) {
+	var o outputs
+	for n := range maxOutputs + 10 {
+		o.learn(fmt.Sprint(n), 5)
+	}
+	if len(o.by) > maxOutputs || o.by[fmt.Sprint(maxOutputs+9)] == nil {
+		t.Errorf("%d routes are learned", len(o.by))
+	}
+}
+
 func TestOutputs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	draws := map[string]func() model.Tokens{

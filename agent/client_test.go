@@ -223,6 +223,30 @@ func TestCallerLeavesTheQueue(t *testing.T) {
 	})
 }
 
+// TestBoundsAreShown fills the queue, and wants it to be seen and kept.
+func TestBoundsAreShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, func(c *Config) { c.Queue = 2 })
+		defer b.close()
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 2 {
+			go func() { _, _ = b.client.Acquire(ctx, Request{Route: "route"}) }()
+		}
+		synctest.Wait()
+		var text strings.Builder
+		b.set.WritePrometheus(&text)
+		if !strings.Contains(text.String(), `weir_bound_used_ratio{bound="queue"} 1`+"\n") || !strings.Contains(text.String(), `weir_bound_used_ratio{bound="spool"} `) {
+			t.Errorf("the full queue is not shown: %s", &text)
+		}
+		var refusal *RefusedError
+		if _, err := b.client.Acquire(ctx, Request{Route: "route"}); !errors.As(err, &refusal) || b.waiting() != 2 {
+			t.Errorf("a third waits: %v, %d", err, b.waiting())
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
 func TestQueuedRequestEndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

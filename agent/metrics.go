@@ -85,9 +85,17 @@ func (c *Client) writeMetrics(w io.Writer) {
 	c.writeReserves(w)
 	gauge(w, "weir_alone", number(v.Alone))
 	waiting, summed := c.spool.count()
+	bound(w, "spool", c.spool.full())
+	bound(w, "queue", float64(v.Waiting)/float64(c.cfg.Queue))
 	gauge(w, "weir_spool_events", waiting)
 	metrics.WriteCounterUint64(w, "weir_spool_summed_total", summed)
 	metrics.WriteCounterUint64(w, "weir_attempts_lost_total", v.Lost)
+}
+
+// bound writes how much of a bound is used: at 1 what it bounds is refused,
+// summed up, or goes as the oldest.
+func bound(w io.Writer, name string, used float64) {
+	metrics.WriteGaugeFloat64(w, fmt.Sprintf("weir_bound_used_ratio{bound=%q}", name), used)
 }
 
 func gauge[N int | int64](w io.Writer, name string, n N) {

@@ -95,4 +95,11 @@ func (t *Transport) writeMetrics(w io.Writer) {
 			gauge(w, fmt.Sprintf(`weir_pool_connections{channel=%q,state="idle"}`, ch.Channel), open-active)
 		}
 	}
+	bound(w, "bodies", float64(t.bodies.used.Load())/float64(t.bodies.limit))
+	bound(w, "chains", float64(t.tasks.known())/maxTasks)
+	for name, s := range map[string]*shelf{"idempotency": t.replays, "exact_cache": t.cache, "semantic_cache": t.semantic} {
+		if s.enabled() {
+			bound(w, name, s.full())
+		}
+	}
 }

@@ -110,6 +110,13 @@ func (s *shelf) makeRoom() bool {
 	return s.used <= s.cfg.Bytes
 }
 
+// full is how much of its room is used, from 0 to 1.
+func (s *shelf) full() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return float64(s.used) / float64(s.cfg.Bytes)
+}
+
 // remove takes a book off the shelf. s.mu is held.
 func (s *shelf) remove(b *book) {
 	if s.books[b.key] != b {

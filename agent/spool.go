@@ -159,6 +159,13 @@ func (s *spool) count() (waiting int, summed uint64) {
 	return len(s.queue), s.summed
 }
 
+// full is how much of its room is used, from 0 to 1.
+func (s *spool) full() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return float64(s.bytes) / float64(s.limit)
+}
+
 // drained returns a channel that is closed once nothing waits.
 func (s *spool) drained() <-chan struct{} {
 	s.mu.Lock()

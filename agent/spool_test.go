@@ -96,6 +96,9 @@ func TestSpoolIsBounded(t *testing.T) {
 		if s.bytes > 11*one {
 			t.Fatalf("%d bytes are kept, the limit is %d", s.bytes, 10*one)
 		}
+		if want := float64(s.bytes) / float64(10*one); s.full() != want {
+			t.Fatalf("%g of the room is said to be used, it is %g", s.full(), want)
+		}
 	}
 }
 

@@ -96,6 +96,13 @@ func (s *tasks) get(name string, now time.Time) (t *task, ends time.Time) {
 	return t, now.Add(s.cfg.Total)
 }
 
+// known is how many tasks are remembered.
+func (s *tasks) known() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.age.Len()
+}
+
 // enter waits until the task has room for one more call, at most until done is
 // closed; it reports whether it has. Whoever entered must leave.
 func (t *task) enter(done <-chan struct{}) bool {

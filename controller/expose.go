@@ -24,7 +24,9 @@ type exposed struct {
 	leads bool
 	lag   uint64
 	lost  uint64
-	usage []billed
+	// waiters is who waits for a record.
+	waiters int
+	usage   []billed
 }
 
 // expose writes the metrics that come from the folded state. While the loop
@@ -38,7 +40,7 @@ func (l *Loop) expose(w io.Writer) {
 			view: l.fleet.View(), leads: l.leading.leads,
 			lag:   max(l.reading.known, l.position.Seq) - l.position.Seq,
 			lost:  l.meters.lost.Get(),
-			usage: l.usage.all(),
+			usage: l.usage.all(), waiters: len(l.waiters),
 		}
 	})
 	if err != nil {
@@ -91,6 +93,8 @@ func (x *exposed) writeLoop(w io.Writer) {
 	metrics.WriteCounterUint64(w, "weir_reports_refused_total", c.DuplicateAgents+c.TooManyAgents)
 	metrics.WriteCounterUint64(w, "weir_events_unknown_total", c.Unknown)
 	metrics.WriteCounterUint64(w, "weir_agents_forgotten_total", c.Forgotten)
+	metrics.WriteGaugeFloat64(w, `weir_bound_used_ratio{bound="agents"}`, float64(len(x.view.Agents))/model.MaxAgents)
+	metrics.WriteGaugeFloat64(w, `weir_bound_used_ratio{bound="waiters"}`, float64(x.waiters)/maxWaiters)
 	modes := map[string]uint64{model.ModeEnforce.String(): 0, model.ModeObserve.String(): 0}
 	for i := range x.view.Agents {
 		if a := &x.view.Agents[i]; a.State == "here" {

@@ -84,6 +84,8 @@ func New(o Options) *Desk {
 	for _, s := range []State{Completed, Failed, Canceled, Expired} {
 		d.ended[s] = o.Metrics.GetOrCreateCounter(fmt.Sprintf("weir_task_items_ended_total{state=%q}", s))
 	}
+	o.Metrics.NewGauge(`weir_bound_used_ratio{bound="task_bodies"}`, func() float64 { return float64(d.posting.Load()) / maxPosting })
+	o.Metrics.NewGauge(`weir_bound_used_ratio{bound="task_waiters"}`, func() float64 { return float64(len(d.waiters)) / maxWaiters })
 	o.Metrics.NewGauge("weir_task_items_running", func() float64 {
 		d.mu.Lock()
 		defer d.mu.Unlock()

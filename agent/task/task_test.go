@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -632,5 +633,42 @@ func TestAgentEndsDuringCall(t *testing.T) {
 	b.set.WritePrometheus(&text)
 	if !strings.Contains(text.String(), "weir_task_repeated_calls_total 1\n") {
 		t.Errorf("metrics: %s", &text)
+	}
+}
+
+// TestPostsAreBoundedTogether lets four of the largest tasks stand at the door:
+// a fifth is refused until one of them is gone.
+func TestPostsAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	s := newHouse(t, natslog.TaskLimits{Bytes: 4 << 20, Age: time.Hour}).sidecar("a", true)
+	var doors []net.Conn
+	for range 4 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		if _, err := fmt.Fprintf(c, "POST /weir/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n{", task.MaxPost); err != nil {
+			t.Fatal(err)
+		}
+		doors = append(doors, c)
+	}
+	shown := func() string {
+		var text strings.Builder
+		s.set.WritePrometheus(&text)
+		return text.String()
+	}
+	for !strings.Contains(shown(), `weir_bound_used_ratio{bound="task_bodies"} 1`+"\n") {
+		time.Sleep(time.Millisecond)
+	}
+	if got := s.ask("POST", "/weir/tasks", single("hello")); got.code != 503 || got.task.Error.Code != "too_many_tasks" || got.header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	_ = doors[0].Close()
+	for {
+		if got := s.ask("POST", "/weir/tasks", single("hello")); got.code == 202 {
+			return
+		}
+		time.Sleep(time.Millisecond)
 	}
 }

@@ -138,6 +138,8 @@ func TestPagesAreBounded(t *testing.T) {
 	if refused != 1 {
 		t.Errorf("%d of 65 pages are refused", refused)
 	}
+	r.want(200, "GET", "/metrics", "", `weir_bound_used_ratio{bound="pages"} 1`+"\n")
+	r.want(200, "GET", "/metrics", "", `weir_bound_used_ratio{bound="agents"} 0`+"\n")
 }
 
 // past is a history of one point.

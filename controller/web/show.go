@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"weir/controller"
 	"weir/model"
 )
@@ -47,6 +49,7 @@ func (h *handler) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	if h.Metrics != nil {
 		h.Metrics(w)
+		metrics.WriteGaugeFloat64(w, `weir_bound_used_ratio{bound="pages"}`, float64(len(h.viewers))/maxLive)
 	}
 }
 
