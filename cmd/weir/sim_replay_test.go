@@ -43,19 +43,26 @@ func livedJournal(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return lived(t, world.Config{Incident: inc, Seed: 3}).write()
+}
+
+// lived is the log of a run of the simulator under Weir.
+func lived(t *testing.T, c world.Config) *logMaker {
+	t.Helper()
 	m := &logMaker{t: t}
-	_, err = world.Run(world.Config{Incident: inc, Seed: 3, Policy: world.PolicyWeir, Records: func(r model.Record) {
+	c.Policy = world.PolicyWeir
+	c.Records = func(r model.Record) {
 		m.now = evening + r.Time
 		subject := events.ControlSubject("test")
 		if a, ok := r.Fact.(*model.Attempts); ok {
 			subject = events.LogSubject("test", a.Agent)
 		}
 		m.raw(subject, events.Encode(nil, r.Fact))
-	}})
-	if err != nil {
+	}
+	if _, err := world.Run(c); err != nil {
 		t.Fatal(err)
 	}
-	return m.write()
+	return m
 }
 
 func TestSimReplay(t *testing.T) {
