@@ -92,3 +92,35 @@ func TestHurryEndsNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestLongCalls holds that no time limit on connections ends a call that takes
+// minutes: whole, with a silence in its stream, or before it has a slot.
+func TestLongCalls(t *testing.T) {
+	rules := shipped(t)
+	const long = 5 * time.Minute
+	for name, answer := range map[string]func(n int64, w http.ResponseWriter, r *http.Request){
+		"whole": takes(long),
+		"stream": func(_ int64, w http.ResponseWriter, _ *http.Request) {
+			say(w, contentEvent)
+			time.Sleep(long)
+			say(w, contentEvent+"data: [DONE]\n\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSidecar(t, rules, 1, answer)
+				first := s.call(t.Context(), name == "stream")
+				second := s.call(t.Context(), name == "stream")
+				time.Sleep(2*long + time.Minute)
+				for _, h := range []*heard{first, second} {
+					if got := h.last.Load(); h.status.Load() != 200 || name == "stream" && h.lines.Load() != 6 {
+						t.Errorf("status %d, %d lines, the last %v", h.status.Load(), h.lines.Load(), got)
+					}
+				}
+				if n := s.calls.Load(); n != 2 || s.gone.Load() != 0 {
+					t.Errorf("%d calls, %d broken off", n, s.gone.Load())
+				}
+			})
+		})
+	}
+}

@@ -19,7 +19,8 @@ import (
 // API is spoken; its host means nothing, for the channel's upstream decides.
 //
 // A request's X-Weir-Tenant, -Priority, -Core, -Capability, -Deadline-Ms, -Task
-// and -Route are read; a tenant that the fleet does not have counts as none.
+// and -Route are read; a tenant that the fleet does not have counts as none. What
+// an SDK says of its own timeout bounds the deadline of an answer that comes whole.
 // The answer to a call with an Idempotency-Key is kept and given again. The
 // answer carries
 // X-Weir-Request, -Channel, -Tier, -Degraded, -Attempts and -Queued-Ms. A
