@@ -267,6 +267,42 @@ func TestUnreadableEntriesAreSkipped(t *testing.T) {
 	})
 }
 
+// TestReportsOfOtherVersions has agents report as one did before the first
+// addition, as a newer one of this generation may, in kinds to come, and as one
+// of the next generation does: what can be read counts, the rest is counted.
+func TestReportsOfOtherVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start()
+		defer r.end()
+		report := func(agent string, next model.Tokens) []byte {
+			return events.Encode(nil, &model.Attempts{
+				Source:   model.Source{Agent: agent, Boot: 1, Seq: 1, Span: 1},
+				Channels: []model.ChannelReport{{Channel: "a"}}, Pools: []model.PoolReport{{Pool: "channel/a", Next: next}}, Attempts: []model.Attempt{ok()},
+			})
+		}
+		old, newer, foreign := report("old", 0), report("newer", 5), report("foreign", 0)
+		if old[0]&15 != 0 || newer[0]&15 == 0 {
+			t.Fatalf("versions %x and %x", old[0], newer[0])
+		}
+		newer[0] |= 15
+		foreign[0] += 16
+		for agent, data := range map[string][]byte{"old": old, "newer": append(newer, 3, 1, 2, 3), "foreign": foreign} {
+			if err := r.bus.Writer(agent).Write(t.Context(), data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := r.log.Append(t.Context(), []byte{0x1f, 99, 1, 2}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := r.view().Counters; got.Attempts != 2 || got.Unreadable != 1 || got.Unknown != 1 {
+			t.Errorf("counters %+v, want 2 attempts, 1 unreadable and 1 unknown", got)
+		}
+		r.wantFold()
+	})
+}
+
 func TestOutboxDownNeverStopsTheFold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

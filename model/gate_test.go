@@ -252,6 +252,13 @@ func TestGateBounds(t *testing.T) {
 	if n := len(g.channels); n > gateMaxChannels {
 		t.Errorf("%d channels remembered", n)
 	}
+	known := len(g.tenants)
+	for i := range 3 * gateMaxChannels {
+		g.owner(string(rune('A'+i%26)) + string(rune(i)))
+	}
+	if n := len(g.tenants); n != known {
+		t.Errorf("%d tenants remembered, %d are configured", n, known)
+	}
 	var r Attempts
 	g.Summarize(nil, &Summary{}) // asks for a full report
 	g.Report(2*Second, &r)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -111,7 +112,10 @@ func (s *Store) open(dir string) error {
 		MemTableSize: 4 << 20,
 		MaxOpenFiles: 200,
 	})
-	if err != nil {
+	switch {
+	case err != nil && strings.Contains(err.Error(), "unknown format major version"): // Pebble has no value for it
+		return fmt.Errorf("%w: %w", ErrNewer, err)
+	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	s.db = db

@@ -338,3 +338,69 @@ func TestRefusedWriteEndsTheProcess(t *testing.T) {
 		}
 	}
 }
+
+// TestOlderFormat opens a store that an older Pebble wrote, which becomes one
+// of today's, and refuses one of a newer Pebble and one without a layout that
+// was ever ours.
+func TestOlderFormat(t *testing.T) {
+	s := open(t, t.TempDir(), store.Options{})
+	commit(t, s, &store.Change{Position: store.Position{Seq: 7}, Parts: []store.Part{{Key: "channel/a", Value: []byte("state")}}})
+	where := filepath.Join(t.TempDir(), "copy")
+	if err := errors.Join(s.Checkpoint(where), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	dir := older(t, where, func(key, value []byte) []byte { return value })
+	for range 2 { // today's from the first time on
+		s = open(t, dir, store.Options{})
+		p, found, err := s.Load()
+		if err != nil || !found || p.Seq != 7 || parts(t, s)["channel/a"] != "state" {
+			t.Errorf("position %+v, found %v, %v, parts %v", p, found, err, parts(t, s))
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newer := fmt.Sprintf("marker.format-version.%06d.%03d", 999, pebble.FormatNewest+1)
+	if err := os.WriteFile(filepath.Join(dir, newer), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	none := older(t, where, func(key, value []byte) []byte {
+		if string(key) == "v" {
+			return []byte{0}
+		}
+		return value
+	})
+	for dir, want := range map[string]error{dir: store.ErrNewer, none: store.ErrUnreadable} {
+		if _, err := store.Open(dir, store.Options{}); !errors.Is(err, want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("open: %v; want %v on one line", err, want)
+		}
+	}
+}
+
+// older copies a store into one of the oldest format that Pebble opens.
+func older(t *testing.T, from string, change func(key, value []byte) []byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	in, err := pebble.Open(from, &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Logger: quiet{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := pebble.Open(dir, &pebble.Options{FormatMajorVersion: pebble.FormatMinSupported, Logger: quiet{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := in.NewIter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ok := all.First(); ok; ok = all.Next() {
+		err = errors.Join(err, out.Set(all.Key(), change(all.Key(), all.Value()), pebble.NoSync))
+	}
+	if out.FormatMajorVersion() != pebble.FormatMinSupported {
+		t.Errorf("the format is %s", out.FormatMajorVersion())
+	}
+	if err := errors.Join(err, all.Close(), in.Close(), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
