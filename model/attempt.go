@@ -119,7 +119,7 @@ func (f *Fleet) overloaded(c *channel, a *Attempt, sent Nanos, probe bool, fx *E
 		wait := min(a.RetryAfter, f.parOf(c).HoldTrust)
 		for _, other := range f.channels {
 			if concerns(c, a, other) {
-				f.holdChannel(other, f.ended(a)+wait, fmt.Sprintf("overloaded, and the provider named a wait; nothing starts for %s", wait), fx)
+				f.holdChannel(other, f.ended(a)+wait, fmt.Sprintf("overloaded, and the provider named a wait; nothing starts for %s", said(wait)), fx)
 			}
 		}
 	}
@@ -310,7 +310,7 @@ func (f *Fleet) openBreaker(c *channel, wait Nanos, reason string, fx *Effects) 
 	f.setAlarm(c.breaker.Until)
 	long := "until it is closed"
 	if c.breaker.Until != forever {
-		long = "for " + (c.breaker.Until - f.now).String()
+		long = "for " + said(c.breaker.Until-f.now).String()
 	}
 	f.floor(c, reason+"; open "+long, fx)
 }

@@ -124,7 +124,7 @@ func (b *breaker) tripped(p *Params, now Nanos) (string, bool) {
 	if sure*int64(One) < int64(p.BreakerRatio)*total {
 		return "", false
 	}
-	return fmt.Sprintf("%d of %d sent in the last %s failed", fail, total, p.BreakerWindow), true
+	return fmt.Sprintf("%d of %d sent in the last %s failed", fail, total, said(p.BreakerWindow)), true
 }
 
 // open opens until now+wait; wait 0 means the law's own. A deadline never

@@ -203,8 +203,7 @@ func (f *Fleet) guardDeadline(fx *Effects) {
 func (f *Fleet) decideGuard(keep bool, why string, fx *Effects) {
 	g := f.guard
 	f.endWatch()
-	took := f.now - (g.ends - g.set.Guard.For)
-	took -= took % (100 * Millisecond)
+	took := said(f.now - (g.ends - g.set.Guard.For))
 	reason := fmt.Sprintf("%s (%s) taken back after %s, %s (%s) again: %s", g.set.Name, g.hash, took, g.prior.set.Name, g.prior.set.Params.Hash(), why)
 	switch {
 	case keep && g.set.Canary != "":

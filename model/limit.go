@@ -175,7 +175,7 @@ func (l *limit) refused(p *Params, now Nanos, flow int64) string {
 	default:
 		l.Learned = max(min(l.measure(span), before), scale(before, learnFloor), 1)
 		l.Share = min(2*l.share(), One)
-		reason = fmt.Sprintf("%d started in %s between two refusals; from %d to %d a minute", l.Started, span.Duration().Round(Millisecond.Duration()), before, l.Learned)
+		reason = fmt.Sprintf("%d started in %s between two refusals; from %d to %d a minute", l.Started, said(span), before, l.Learned)
 	}
 	l.Level = min(l.Level, 0)
 	l.Since, l.Grown, l.Busy, l.Started = now, 0, 0, 0

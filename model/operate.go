@@ -73,7 +73,7 @@ func (f *Fleet) applyLead(l *Lead, fx *Effects) {
 	fx.Term, fx.Now = true, true
 	reason := fmt.Sprintf("term %d begins, led by %s", l.Term, l.Controller)
 	if l.Laws != f.laws {
-		reason += fmt.Sprintf("; laws %d replace %d, no claim rises for %s", l.Laws, f.laws, f.par().LeaseDuration)
+		reason += fmt.Sprintf("; laws %d replace %d, no claim rises for %s", l.Laws, f.laws, said(f.par().LeaseDuration))
 		f.laws = l.Laws
 		f.freeze()
 	}
@@ -110,7 +110,7 @@ func (f *Fleet) applyRebase(r Record, b *Rebase, fx *Effects) {
 		f.announce(c, fx)
 	}
 	fx.Config, fx.Now = true, true
-	f.decide(fx, Decision{Rule: RuleRebase, Reason: fmt.Sprintf("%s; anchored anew at record %d, no claim rises for %s", b.Reason, r.Seq, f.par().LeaseDuration)})
+	f.decide(fx, Decision{Rule: RuleRebase, Reason: fmt.Sprintf("%s; anchored anew at record %d, no claim rises for %s", b.Reason, r.Seq, said(f.par().LeaseDuration))})
 }
 
 // regrantAll grants every lease of c again under this record: agents may obey

@@ -172,7 +172,7 @@ func (f *Fleet) refuseBudget(c *channel, a *Attempt, dim Dimension, sent Nanos, 
 	f.wantPool(p)
 	for _, other := range f.channels {
 		if other.drawsOn(p.name) {
-			f.holdChannel(other, p.hold.until, fmt.Sprintf("%s%s; nothing starts for %s", reason, code(a), wait.Duration()), fx)
+			f.holdChannel(other, p.hold.until, fmt.Sprintf("%s%s; nothing starts for %s", reason, code(a), said(wait)), fx)
 		}
 	}
 }

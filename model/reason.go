@@ -63,6 +63,16 @@ type Effects struct {
 	seenLimits, seenLeases map[string]struct{}
 }
 
+// said is n as a reason has it: to about three digits, and no finer than people
+// ask for.
+func said(n Nanos) Nanos {
+	unit := Nanos(1)
+	for unit < Second && n >= 1000*unit {
+		unit *= 10
+	}
+	return Nanos(n.Duration().Round(unit.Duration()))
+}
+
 // Reset empties fx and keeps its memory.
 func (fx *Effects) Reset() {
 	clear(fx.seenLimits)

@@ -74,7 +74,7 @@ func (f *Fleet) memberDeadline(m *member, fx *Effects) bool {
 	case f.due(forget):
 		if !m.left {
 			f.counters.Forgotten++
-			f.decide(fx, Decision{Agent: m.agent, Rule: RuleMember, Reason: fmt.Sprintf("silent for %s; its claims are dropped", f.now-m.heard)})
+			f.decide(fx, Decision{Agent: m.agent, Rule: RuleMember, Reason: fmt.Sprintf("silent for %s; its claims are dropped", said(f.now-m.heard))})
 		}
 		f.forget(m)
 		f.setAlarm(forget + keepForgotten)
@@ -138,7 +138,7 @@ func (f *Fleet) goneAway(m *member, fx *Effects) {
 		p.away(m.agent, f.now)
 		f.wantPool(p)
 	}
-	f.decide(fx, Decision{Agent: m.agent, Rule: RuleMember, Reason: fmt.Sprintf("not heard for %s; its lease ended and it is at its safe share", f.now-m.heard)})
+	f.decide(fx, Decision{Agent: m.agent, Rule: RuleMember, Reason: fmt.Sprintf("not heard for %s; its lease ended and it is at its safe share", said(f.now-m.heard))})
 }
 
 func (f *Fleet) breakerDeadline(c *channel, fx *Effects) {
@@ -163,7 +163,7 @@ func (f *Fleet) breakerDeadline(c *channel, fx *Effects) {
 			f.want(c)
 		case b.Probe.ID == 0:
 		case f.due(b.Probe.Deadline):
-			f.failProbe(c, "no answer within "+f.parOf(c).ProbeWithin.String(), fx)
+			f.failProbe(c, "no answer within "+said(f.parOf(c).ProbeWithin).String(), fx)
 		default:
 			f.setAlarm(b.Probe.Deadline)
 		}
@@ -251,7 +251,7 @@ func (f *Fleet) leaseProbe(c *channel, fx *Effects) {
 	c.touch(best)
 	c.breaker.Probe = probe{ID: f.seq, Agent: l.agent, Deadline: f.now + f.parOf(c).ProbeWithin}
 	f.setAlarm(c.breaker.Probe.Deadline)
-	f.decide(fx, Decision{Channel: c.name, Agent: l.agent, Rule: RuleProbe, Reason: fmt.Sprintf("may send one attempt within %s", f.parOf(c).ProbeWithin)})
+	f.decide(fx, Decision{Channel: c.name, Agent: l.agent, Rule: RuleProbe, Reason: fmt.Sprintf("may send one attempt within %s", said(f.parOf(c).ProbeWithin))})
 	f.tell(f.member(l.agent), fx)
 }
 

@@ -26,7 +26,7 @@ type verifyCommand struct {
 
 // Help is shown by --help.
 func (*verifyCommand) Help() string {
-	return `The records are folded from the first to the last, then once more, then from a snapshot of the middle. All three must come to the same state and the same decisions, byte by byte. The exit code is 1 when they do not, or when records are damaged or missing.
+	return `The records are folded from the first to the last, then once more, then from a snapshot of the middle. All three must come to the same state and the same decisions, byte by byte. The exit code is 1 when they do not, or when records are damaged or missing. With --store the controller's own state and decisions are compared too, words and all: verify a store with the version that wrote it.
 
 Examples:
 
