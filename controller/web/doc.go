@@ -1,8 +1,9 @@
 // Package web serves a controller over HTTP: metrics, probes, and the API that
 // shows the fleet and takes an operator's orders.
 //
-// Reads are open to this machine; from elsewhere, and for everything that
-// changes state, a request carries the bearer token. Without a configured
+// Reads are open to this machine; from elsewhere, which a proxy that says for
+// whom it asks is, and for everything that changes state, a request carries the
+// bearer token. Without a configured
 // token nothing can be changed and nothing is shown to other machines. A
 // request whose Host is a foreign name is refused, so that a web page cannot
 // reach the API through a name of its own. Bodies, headers and times are

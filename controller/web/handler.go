@@ -159,8 +159,12 @@ func (h *handler) changing(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// local reports whether a request comes from this machine.
+// local reports whether a request comes from this machine, and not through a
+// proxy on it for somebody else.
 func local(r *http.Request) bool {
+	if r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" {
+		return false
+	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	ip := net.ParseIP(host)
 	return err == nil && ip != nil && ip.IsLoopback()

@@ -251,6 +251,9 @@ func TestTokens(t *testing.T) {
 		r.want(401, "GET", "/api/v1/status", "", "bearer token", far, show(value))
 		r.want(401, "GET", "/metrics", "", "bearer token", far, show(value))
 	}
+	for _, name := range []string{"X-Forwarded-For", "Forwarded"} { // a proxy on this machine
+		r.want(401, "GET", "/api/v1/status", "", "bearer token", func(q *http.Request) { q.Header.Set(name, "for=10.0.0.7") })
+	}
 	r.want(200, "GET", "/healthz", "", "ok", far)
 	r.want(200, "GET", "/metrics", "", "weir_leader", far, show("Bearer "+token))
 	r.want(200, "POST", "/api/v1/commands", pause, `"seq":`, far)
