@@ -61,9 +61,9 @@ type exchange struct {
 	last      *Permit
 	near      bool // answered as another that means nearly the same
 	// hurried is set when the request's deadline is when its client will have
-	// gone; stated is what it was before.
+	// gone; usual is what it would be otherwise.
 	hurried bool
-	stated  time.Time
+	usual   time.Time
 	span    *trace.Span
 }
 

@@ -55,7 +55,7 @@ func (x *exchange) hurry() {
 		usual = x.came.Add(total.Duration())
 	}
 	if gone := x.came.Add(wait); gone.Before(usual) {
-		x.stated, x.hurried = x.request.Deadline, true
+		x.usual, x.hurried = usual, true
 		x.request.Deadline = gone
 	}
 }
@@ -66,8 +66,8 @@ func (x *exchange) ends(p *Permit) time.Time {
 		return p.Deadline
 	}
 	at := time.Now().Add(x.transport.client.Fleet().Timeouts.Total.Duration())
-	if x.stated.IsZero() || at.Before(x.stated) {
+	if at.Before(x.usual) {
 		return at
 	}
-	return x.stated
+	return x.usual
 }

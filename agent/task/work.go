@@ -153,7 +153,7 @@ func (d *Desk) work(calls context.Context, got *natslog.Delivery) {
 	w := &worker{Desk: d, calls: calls, got: got}
 	w.turn = sync.OnceFunc(func() { <-d.turns })
 	defer w.turn()
-	if !got.Again {
+	if got.Times == 1 {
 		d.pace(got)
 	}
 	it, err := decodeItem(got.Data)

@@ -14,9 +14,7 @@ import (
 // done with or nothing is heard of it for a while.
 type Delivery struct {
 	Record
-	// Again is set when it was delivered before; Times counts this delivery
-	// too.
-	Again bool
+	// Times is how often it was delivered, this delivery included.
 	Times uint64
 
 	msg jetstream.Msg
@@ -45,7 +43,7 @@ func (t *Tasks) Next(ctx context.Context, lane int, wait time.Duration) (*Delive
 		}
 		return &Delivery{
 			Record: Record{Key: m.Subject()[len(taskSubject(t.fleet, "")):], Data: m.Data(), Seq: meta.Sequence.Stream, Time: meta.Timestamp},
-			Again:  meta.NumDelivered > 1, Times: meta.NumDelivered, msg: m,
+			Times:  meta.NumDelivered, msg: m,
 		}, nil
 	}
 	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrTimeout) {
