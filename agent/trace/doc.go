@@ -9,8 +9,8 @@
 //
 // Tracer and Span are nil where no spans are made, and then cost nothing.
 // Tracer works with any provider of OpenTelemetry; an Exporter is one that
-// brings its own queue and way to a collector: OTLP in protobuf over HTTP. Two
-// goroutines never wait for each other: a span that finds the queue full is
-// dropped and counted. The OTLP exporter of OpenTelemetry is not used, for it
+// brings its own queue and way to a collector: OTLP in protobuf over HTTP, on a
+// goroutine of its own that no call waits for: a span that finds the queue full
+// is dropped and counted. The OTLP exporter of OpenTelemetry is not used, for it
 // links gRPC; only its translation is.
 package trace

@@ -111,28 +111,28 @@ func (u *upload) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
 	reply, _ := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+	if resp.StatusCode/100 == 2 {
+		u.rejected.AddInt64(refused(reply))
+		return nil
+	}
 	err = fmt.Errorf("send spans: the collector answers with status %d", resp.StatusCode)
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 		return &laterError{err, time.Duration(min(max(0, seconds), 3600)) * time.Second}
 	}
-	if resp.StatusCode/100 != 2 {
-		return err
-	}
-	u.rejected.AddInt64(refused(reply))
-	return nil
+	return err
 }
 
 // refused reads from an answer how many spans the collector did not take: field
 // 1 of the message in its field 1.
 func refused(reply []byte) int64 {
-	partial, _ := field(reply, 1, protowire.BytesType)
+	partial := field(reply, 1, protowire.BytesType)
 	inner, n := protowire.ConsumeBytes(partial)
 	if n < 0 {
 		return 0
 	}
-	count, _ := field(inner, 1, protowire.VarintType)
+	count := field(inner, 1, protowire.VarintType)
 	v, n := protowire.ConsumeVarint(count)
 	if n < 0 {
 		return 0
@@ -141,20 +141,20 @@ func refused(reply []byte) int64 {
 }
 
 // field returns what stands from the value of the first field of that number
-// and type on.
-func field(b []byte, number protowire.Number, kind protowire.Type) (rest []byte, ok bool) {
+// and type on, nil where there is none.
+func field(b []byte, number protowire.Number, kind protowire.Type) []byte {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
-			return nil, false
+			return nil
 		}
 		if b = b[n:]; num == number && typ == kind {
-			return b, true
+			return b
 		}
 		if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
-			return nil, false
+			return nil
 		}
 		b = b[n:]
 	}
-	return nil, false
+	return nil
 }
