@@ -39,6 +39,9 @@ func TestWaitersAreBounded(t *testing.T) {
 // takes an hour for a commit: the rest is dropped and counted, and the fold
 // goes on.
 func TestDecisionsThatWaitAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("folds twenty thousand records")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start()

@@ -143,3 +143,28 @@ func TestDayOfLateGroup(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestDaysAreBounded configures ever other tenants: the days of those that are
+// gone are kept up to a bound, those that are configured all.
+func TestDaysAreBounded(t *testing.T) {
+	f := NewFleet()
+	var fx Effects
+	const tenants = maxDays / 2
+	for round := range 3 {
+		c := &Config{Fleet: "x", Tenants: make([]TenantConfig, tenants)}
+		for i := range c.Tenants {
+			c.Tenants[i].Name = fmt.Sprintf("%d-%06d", round, i)
+		}
+		fx.Reset()
+		f.Apply(Record{Seq: uint64(round) + 1, Time: Nanos(round) * Second, Fact: c}, &fx)
+		known := 0
+		for _, d := range f.days {
+			if d.known {
+				known++
+			}
+		}
+		if len(f.days) > maxDays || known != tenants {
+			t.Fatalf("%d days are kept, %d of them configured, after %d configurations", len(f.days), known, round+1)
+		}
+	}
+}

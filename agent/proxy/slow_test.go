@@ -32,6 +32,7 @@ func (w *world) impatient(read, write time.Duration) net.Conn {
 // TestSlowBodies lets clients keep back the body of a call, and of requests
 // whose body nobody wants.
 func TestSlowBodies(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) { good(w) })
 	for _, line := range []string{
 		"POST /v1/chat/completions", "PUT /v1/chat/completions", "GET /v1/models", "GET /weir/queue", "POST /weir/tasks", "GET /metrics", "GET /healthz", "GET /no/such",
@@ -54,6 +55,7 @@ func TestSlowBodies(t *testing.T) {
 // TestClientDoesNotRead wants a call whose client does not read its answer to
 // end, and the provider's with it.
 func TestClientDoesNotRead(t *testing.T) {
+	t.Parallel()
 	gone := make(chan struct{})
 	w := newWorld(t, func(_ int, rw http.ResponseWriter, r *http.Request) {
 		defer close(gone)
@@ -69,22 +71,22 @@ func TestClientDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-gone
-	if got := w.get("/weir/queue"); !strings.Contains(got, `"running":0`) {
-		for !strings.Contains(w.get("/weir/queue"), `"running":0`) {
-			time.Sleep(time.Millisecond)
-		}
+	for !strings.Contains(w.get("/weir/queue"), `"running":0`) {
+		time.Sleep(time.Millisecond)
 	}
 }
 
 // TestBodyIsNoRequest refuses a request before its body was read: what comes of
 // the body must not be taken for the connection's next request.
 func TestBodyIsNoRequest(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ line, length string }{
 		"too large": {"POST /v1/chat/completions", "Content-Length: 1000000"},
 		"chunks":    {"POST /v1/chat/completions", "Transfer-Encoding: chunked"},
 		"unwanted":  {"PUT /v1/chat/completions", "Content-Length: 1000000"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) { good(w) }, func(c *agent.Config) { c.MaxBody = 1000 })
 			c := w.impatient(time.Minute, time.Minute)
 			hidden := "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
