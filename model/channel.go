@@ -247,7 +247,6 @@ func (c *channel) report(p *Params, now Nanos, agent string, seq uint64, r *Chan
 	c.tried(now, l)
 	c.fresh = max(c.fresh, now+p.LeaseDuration/3)
 	c.notePace(now)
-	c.evidence.saw(now, c.accepted)
 	if l.claim(now) < before || had == 0 && l.demand() > 0 {
 		c.urgent = true
 	}

@@ -224,11 +224,10 @@ func (c *coder) channel(ch *channel) {
 	ev := &ch.evidence
 	num(c, &ev.Score)
 	num(c, &ev.At)
-	num(c, &ev.InFlight)
 	num(c, &ev.Taken)
-	num(c, &ev.Peak)
-	num(c, &ev.Before)
-	num(c, &ev.PeakAt)
+	num(c, &ev.InFlight)
+	num(c, &ev.Spread)
+	num(c, &ev.Count)
 	num(c, &ch.hold)
 	num(c, &ch.pause)
 	num(c, &ch.forced)
@@ -342,7 +341,7 @@ func (c *coder) pool(p *pool) {
 	c.limit(&p.tokens)
 	c.poolHold(&p.hold)
 	s := &p.suspect
-	c.flag(&s.Tokens)
+	c.flag(&s.Requests)
 	c.flag(&s.Guessed)
 	num(c, &s.At)
 	num(c, &s.Count)
@@ -350,6 +349,7 @@ func (c *coder) pool(p *pool) {
 		num(c, &s.Started[i])
 		num(c, &s.Last[i])
 		num(c, &s.Spread[i])
+		num(c, &s.Most[i])
 	}
 	num(c, &p.next)
 	c.flag(&p.lacking)

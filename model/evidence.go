@@ -3,28 +3,29 @@ package model
 import "fmt"
 
 // evidence says whether refusals that name no limit, or may mean any, come from
-// too much at the same time or from too much per minute. A limit of calls at
-// the same time refuses at the same number in flight, and never far below what
-// it took a moment ago; a limit per minute refuses at any. So every separate
-// refusal votes:
+// too much at the same time or from too much per minute. What is limited is the
+// same at every refusal: a limit of calls at the same time refuses at the same
+// number in flight, one per minute when the same was started since the refusal
+// before. A window keeps what is in flight nearly the same whatever refuses, and
+// a limit that moves takes the pace with it: so it goes by which of the two
+// differs less from one refusal to the next. Each votes:
 //
-//	nothing else in flight                           +2  (rate)
-//	as much as was taken lately and refused before   −1  (concurrency)
-//	as much as was refused before                     0
-//	less in flight than 85 % of the most taken lately  +1
+//	nothing else in flight                         +2  (rate)
+//	what was started per minute is the steadier    +2
+//	what is in flight is the steadier              −2  (concurrency)
 type evidence struct {
 	// Score is the sum of votes, within ±scoreMost; above 0 it is the rate.
 	Score int64
-	// At is when the last refusal was looked at, 0 before the first, InFlight
-	// what was in flight then.
-	At       Nanos
-	InFlight int64
+	// At is when the last refusal was looked at, 0 before the first.
+	At Nanos
 	// Taken is how many calls the provider had surely taken by then.
 	Taken int64
-	// Peak is the most calls that the provider had surely taken at once since
-	// PeakAt, Before the same of the time before that.
-	Peak, Before int64
-	PeakAt       Nanos
+	// InFlight is what was in flight at the last refusal that measured a pace,
+	// Spread how much that differs from one to the next, Count how many are
+	// known.
+	InFlight int64
+	Spread   PPM
+	Count    int64
 }
 
 const (
@@ -33,48 +34,54 @@ const (
 	// scorePrior is what is believed at first: a rate of what is called a rate
 	// limit, concurrency of what is called overload.
 	scorePrior = 2
-	// peakSpan is the time over which the most taken at once is known: longer
-	// than a climb to a limit, shorter than a provider's day.
-	peakSpan = 15 * Second
 	// voteEvery is the least time between votes: refusals of one moment are
 	// one piece of evidence.
 	voteEvery = Second
-	// peakLeast is the least number in flight that repeats not just by chance.
-	peakLeast = 4
+	// steadyLeast is the least number in flight that repeats not just by chance.
+	steadyLeast = 4
 )
 
-// saw takes how many calls the provider surely has now.
-func (e *evidence) saw(now Nanos, accepted int64) {
-	if now-e.PeakAt >= peakSpan {
-		e.Before, e.Peak, e.PeakAt = e.Peak, 0, now
-	}
-	e.Peak = max(e.Peak, accepted)
-}
-
 // vote takes a refusal of a call sent at sent with so many others in flight,
-// after so many calls that were surely taken. Where none was taken since the
-// last refusal the provider takes nothing at all, which is no limit.
-func (e *evidence) vote(now, sent Nanos, inflight, taken int64, called Class) {
+// after so many calls that were surely taken, and reports whether it is one to
+// be compared. Where none was taken since the last refusal the provider takes
+// nothing at all, which is no limit.
+func (e *evidence) vote(now, sent Nanos, inflight, taken int64, called Class) bool {
+	more := taken > e.Taken
 	if e.At == 0 {
-		e.Score = -scorePrior
+		e.Score, more = -scorePrior, false
 		if called == ClassRateLimited {
 			e.Score = scorePrior
 		}
 	} else if now < e.At+voteEvery || sent < e.At {
+		return false
+	}
+	e.At, e.Taken = now, taken
+	if inflight == 0 && more {
+		e.cast(2)
+	}
+	return more
+}
+
+// compare takes a refusal that measured a pace, with so many others in flight:
+// a report is wrong by one.
+func (e *evidence) compare(inflight int64, s *suspect) {
+	last, most := e.InFlight, max(inflight, e.InFlight)
+	if e.InFlight = inflight; most < steadyLeast {
 		return
 	}
-	last, more := e.InFlight, taken > e.Taken
-	e.At, e.InFlight, e.Taken = now, inflight, taken
-	peak := max(e.Peak, e.Before)
-	again := inflight >= peakLeast && 20*min(inflight, last) >= 19*max(inflight, last)
-	switch {
-	case inflight == 0 && more:
-		e.cast(2)
-	case again && 20*min(inflight, last) >= 19*peak:
-		e.cast(-1)
-	case again: // a limit of calls fell, and was met again
-	case 20*(inflight+1) <= 17*peak && more:
-		e.cast(1)
+	if e.Count++; e.Count == 1 {
+		return
+	}
+	off := PPM(mulDiv(max(most-min(inflight, last)-1, 0), int64(One), most))
+	spread(&e.Spread, off, e.Count-2)
+	if e.Count <= spreadCount || s.Count <= spreadCount {
+		return
+	}
+	switch pace := min(s.Spread[0], s.Spread[1]); {
+	case steadier(pace, e.Spread):
+		e.cast(3)
+	case steadier(e.Spread, pace):
+		e.cast(-3)
 	}
 }
 
@@ -117,7 +124,10 @@ func (f *Fleet) attribute(c *channel, a *Attempt, sent Nanos) (Dimension, string
 		return DimNone, "a wait was named"
 	}
 	before, _ := c.evidence.rate()
-	c.evidence.vote(f.now, sent, c.inflight, int64(c.counts[ClassOK])+c.accepted, a.Class)
+	more := c.evidence.vote(f.now, sent, c.inflight, int64(c.counts[ClassOK])+c.accepted, a.Class)
+	if p := f.budgetOf(c, a.Scope, DimNone); sent >= p.hold.until && p.suspect.see(f.now) && more {
+		c.evidence.compare(c.inflight, &p.suspect)
+	}
 	rate, why := c.evidence.rate()
 	if rate {
 		return DimNone, why
@@ -126,84 +136,4 @@ func (f *Fleet) attribute(c *channel, a *Attempt, sent Nanos) (Dimension, string
 		f.eachPool(c, func(p *pool) { p.acquit(); f.wantPool(p) })
 	}
 	return DimConcurrency, why
-}
-
-// suspect is which of a pool's limits refusals meet that do not say: the one of
-// which the same is started between any two of them.
-type suspect struct {
-	// Tokens is set when it is tokens, not requests.
-	Tokens bool
-	// Guessed is set while what was learned rests on this.
-	Guessed bool
-	// At is the last refusal, Started what was started since: requests, tokens.
-	At      Nanos
-	Started [2]int64
-	// Last is the pace between the last two refusals, Spread how much that
-	// differs from one to the next, Count how many are known.
-	Last   [2]int64
-	Spread [2]PPM
-	Count  int64
-}
-
-// spreadCount is how many paces must be known before one is called steadier.
-const spreadCount = 3
-
-// see takes a refusal that begins an episode, and reports whether it changed
-// what is suspected.
-func (s *suspect) see(now Nanos) bool {
-	span, started := now-s.At, s.Started
-	first := s.At == 0 || span < learnLeast
-	s.At, s.Started = now, [2]int64{}
-	if first {
-		return false
-	}
-	for i := range started {
-		pace, last := mulDiv(started[i], int64(Minute), int64(span)), s.Last[i]
-		off := PPM(mulDiv(max(pace-last, last-pace), int64(One), max(pace, last, 1)))
-		switch s.Count {
-		case 0:
-		case 1:
-			s.Spread[i] = off
-		default:
-			s.Spread[i] += (off - s.Spread[i]) / 4
-		}
-		s.Last[i] = pace
-	}
-	s.Count = min(s.Count+1, 1<<20)
-	was := s.Tokens
-	switch requests, tokens := s.Spread[0], s.Spread[1]; {
-	case s.Count < spreadCount:
-	case tokens*3/2 < requests:
-		s.Tokens = true
-	case requests*3/2 < tokens:
-		s.Tokens = false
-	}
-	return s.Tokens != was
-}
-
-// guess returns the limit that refusals meet which do not say. One that is told
-// goes before one that is not.
-func (p *pool) guess() (Dimension, string) {
-	r, t := p.requests.Told+p.requests.Hinted, p.tokens.Told+p.tokens.Hinted
-	switch s := &p.suspect; {
-	case r > 0 && t == 0:
-		return DimRequests, "the only one known"
-	case t > 0 && r == 0:
-		return DimTokens, "the only one known"
-	case s.Tokens:
-		return DimTokens, "the steadier"
-	case s.Count < spreadCount:
-		return DimRequests, "a guess"
-	}
-	return DimRequests, "the steadier"
-}
-
-// acquit drops what was learned from refusals that turned out to be of another
-// limit.
-func (p *pool) acquit() {
-	if p.suspect.Guessed {
-		p.requests.unlearn()
-		p.tokens.unlearn()
-		p.suspect, p.hold, p.next = suspect{}, poolHold{}, 0
-	}
 }

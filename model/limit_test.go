@@ -223,67 +223,6 @@ func TestHoldTrial(t *testing.T) {
 	}
 }
 
-func TestEvidence(t *testing.T) {
-	vote := func(e *evidence, called Class, levels ...int64) {
-		now := e.At
-		for i, n := range levels {
-			now += 5 * Second
-			e.saw(now, n)
-			e.vote(now, now, n, e.Taken+int64(i)+1, called)
-		}
-	}
-	for _, c := range []struct {
-		name   string
-		called Class
-		levels []int64
-		rate   bool
-	}{
-		{"overload that repeats", ClassOverloaded, []int64{200, 200, 201, 200, 199, 200}, false},
-		{"overload at any level", ClassOverloaded, []int64{60, 47, 77, 52, 40, 66, 44, 50, 83, 47}, true},
-		{"overload with nothing else in flight", ClassOverloaded, []int64{2, 0, 1, 0, 0}, true},
-		{"rate at any level", ClassRateLimited, []int64{60, 47, 77, 52, 40, 66, 44}, true},
-		{"rate that repeats", ClassRateLimited, []int64{20, 20, 20, 20}, false},
-	} {
-		var e evidence
-		vote(&e, c.called, c.levels...)
-		if got, why := e.rate(); got != c.rate {
-			t.Errorf("%s: rate %v (%s)", c.name, got, why)
-		}
-	}
-	var e evidence
-	e.saw(Second, 100)
-	for i := range 50 {
-		now := Second + Nanos(i)*2*Second
-		e.vote(now, now, 0, 5, ClassOverloaded) // nothing is taken any more
-	}
-	if got, why := e.rate(); got {
-		t.Errorf("an outage is taken for a rate: %s", why)
-	}
-}
-
-// TestSuspect holds that of requests and tokens the one is suspected of which
-// the same is started between refusals.
-func TestSuspect(t *testing.T) {
-	for _, tokens := range []bool{false, true} {
-		t.Run(fmt.Sprint("tokens ", tokens), func(t *testing.T) {
-			var s suspect
-			now := Hour
-			for i := range 8 {
-				now += 20 * Second
-				steady, other := int64(100+i%2), int64(100+40*(i%3))
-				s.Started = [2]int64{steady, other}
-				if tokens {
-					s.Started = [2]int64{other, steady}
-				}
-				s.see(now)
-			}
-			if s.Tokens != tokens {
-				t.Errorf("suspected tokens: %v, spreads %v", s.Tokens, s.Spread)
-			}
-		})
-	}
-}
-
 // TestHintsOfLimits holds that an answer's limit is taken, corrected downwards
 // by what it left, and not believed against what is let through.
 func TestHintsOfLimits(t *testing.T) {

@@ -137,10 +137,7 @@ func (f *Fleet) refuseBudget(c *channel, a *Attempt, dim Dimension, sent Nanos, 
 		return
 	}
 	if guessed {
-		if p.suspect.see(f.now) {
-			p.requests.unlearn()
-			p.tokens.unlearn()
-		}
+		p.suspect.see(f.now)
 		var which string
 		dim, which = p.guess()
 		why += "; " + which
