@@ -672,3 +672,31 @@ func TestPostsAreBoundedTogether(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// TestWaitingClientsAreBounded has as many clients wait for a task as may: one
+// more is answered at once.
+func TestWaitingClientsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newHouse(t, natslog.TaskLimits{Bytes: 4 << 20, Age: time.Hour}).sidecar("a", true)
+	id := s.ask("POST", "/weir/tasks", single("hello")).task.ID
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 1000 {
+		all.Go(func() {
+			r := httptest.NewRequestWithContext(ctx, "GET", "/weir/tasks/"+id+"?wait=5m", nil)
+			s.proxy.ServeHTTP(httptest.NewRecorder(), r)
+		})
+	}
+	defer func() { cancel(); all.Wait() }()
+	for {
+		var text strings.Builder
+		s.set.WritePrometheus(&text)
+		if strings.Contains(text.String(), `weir_bound_used_ratio{bound="task_waiters"} 1`+"\n") {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if got := s.ask("GET", "/weir/tasks/"+id+"?wait=5m", ""); got.code != 200 || got.task.State != "queued" {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+}
