@@ -209,7 +209,8 @@ func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
 	if l.onTrial(f.now) {
 		switch l.verdict(par) {
 		case faster:
-			l.helped(f.now)
+			l.helped()
+			c.window.quicken(par, c.top(), l.Took)
 		case same:
 			back, rebase := l.futile()
 			f.giveBack(c, back, rebase, fx)

@@ -79,7 +79,8 @@ const noiseShare PPM = 10_000
 
 // noise counts a server error that names no cause and reports whether it may
 // be noise: fewer than noiseShare of what was sent in the window of send times
-// surely failed so, by the lower bound errors − 2√errors.
+// surely failed so, by the lower bound errors − 3√errors, since each error is a
+// look at it.
 func (b *breaker) noise(p *Params, now, sent Nanos) bool {
 	if s := b.second(sent); s != nil {
 		s.Vague++
@@ -92,7 +93,7 @@ func (b *breaker) noise(p *Params, now, sent Nanos) bool {
 			total += int64(s.Vague) + int64(s.OK)
 		}
 	}
-	sure := vague - int64(isqrt(uint64(4*vague)))
+	sure := vague - int64(isqrt(uint64(9*vague)))
 	return sure <= 0 || sure*int64(One) < int64(noiseShare)*total
 }
 

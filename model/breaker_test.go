@@ -72,6 +72,37 @@ func TestBreakerTrips(t *testing.T) {
 	}
 }
 
+// TestBreakerNoise holds from which share on server errors without a cause are no
+// noise any more: a percent, by three deviations, as one of a hundred looks at
+// two deviations is wrong.
+func TestBreakerNoise(t *testing.T) {
+	p := DefaultParams()
+	for _, c := range []struct {
+		ok, errors int
+		want       bool
+	}{
+		{0, 1, true},
+		{0, 9, true},
+		{0, 10, false},
+		{300, 10, true},
+		{300, 20, false},
+		{3000, 45, true},
+		{3000, 60, false},
+	} {
+		var b breaker
+		for range c.ok {
+			b.outcome(Minute, true)
+		}
+		var got bool
+		for range c.errors {
+			got = b.noise(&p, Minute, Minute)
+		}
+		if got != c.want {
+			t.Errorf("%d errors beside %d good calls: noise %v", c.errors, c.ok, got)
+		}
+	}
+}
+
 // TestBreakerDeadlinesMoveLater holds invariant 5 and the doubling.
 func TestBreakerDeadlinesMoveLater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -174,6 +174,7 @@ func (c *coder) channel(ch *channel) {
 	num(c, &w.Known)
 	num(c, &w.Least)
 	c.flag(&w.Works)
+	num(c, &w.Near)
 	l := &ch.latency
 	list(c, &l.Cells, func(c *coder, cell *latencyCell) {
 		num(c, &cell.Key)
@@ -194,6 +195,7 @@ func (c *coder) channel(ch *channel) {
 	num(c, &l.TrialRatio)
 	num(c, &l.TrialShare)
 	c.flag(&l.Exploring)
+	c.flag(&l.Anew)
 	num(c, &l.Futile)
 	num(c, &l.SeriesFrom)
 	num(c, &l.Explored)

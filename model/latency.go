@@ -28,6 +28,10 @@ type latency struct {
 	// Learned how many it holds, at most meanGain.
 	Mean    PPM
 	Learned int64
+	// Anew is set while Mean begins anew after a cut that helped: the baseline
+	// falls to it once it holds meanGain samples. Until then, or Wary, nothing
+	// grows: it would be measured under another load.
+	Anew bool
 	// Drift is what the baselines are multiplied with; DriftAt when it was
 	// last raised.
 	Drift   PPM
@@ -87,6 +91,8 @@ const (
 	meanGain = 128
 	// driftPerMinute bounds how fast a baseline may rise.
 	driftPerMinute PPM = 20_000
+	// highLeast is how many samples a mean that is high holds at least.
+	highLeast = 4
 	// learnt is how many samples Mean must hold before anything is judged.
 	learnt = 64
 	// maxRatio bounds a single sample, so that one stuck call does not weigh
@@ -170,8 +176,8 @@ func (l *latency) sample(a *Attempt, now, sent Nanos) {
 		c.Count++
 		return
 	}
-	if now < l.From || sent < l.Since {
-		return
+	if sent < l.Since || now < min(l.From, l.Since+settleTimes*l.Took) {
+		return // or those of before the cut took longer than the new ones do
 	}
 	r := min(PPM(mulDiv(int64(took), int64(One), int64(max(c.Base, 1)))), maxRatio)
 	l.Samples++
@@ -199,7 +205,17 @@ func (l *latency) gain() int64 {
 func (l *latency) drift(now Nanos) {
 	// The first calls that end are the shortest: until many have, the
 	// baseline is simply their mean.
-	if l.Learned < meanGain {
+	switch {
+	case l.Anew && l.Learned < meanGain:
+		return
+	case l.Anew:
+		// A plain mean, as uncertain as an exponential one of half as many.
+		l.Anew, l.Learned = false, meanGain
+		if edge := l.Mean + noise(l.Spread, meanGain/2); edge < l.Drift {
+			l.Drift, l.DriftAt = edge, now
+			return
+		}
+	case l.Learned < meanGain:
 		l.Drift, l.DriftAt = l.Mean, now
 		return
 	}
@@ -233,7 +249,7 @@ func (l *latency) long() PPM {
 // slowness returns how much slower than its baseline the channel works; ok is
 // false before enough was seen.
 func (l *latency) slowness(p *Params) (ratio PPM, ok bool) {
-	return l.ratio(), l.Samples >= p.LatencySamples && l.Learned >= learnt
+	return l.ratio(), l.Samples >= p.LatencySamples && (l.Learned >= learnt || l.Anew)
 }
 
 // calm reports whether latency allows growth: not while a cut is on trial, nor
@@ -243,14 +259,16 @@ func (l *latency) calm(p *Params, now Nanos) bool {
 	if !ok {
 		return now >= l.Wary
 	}
-	return !l.onTrial(now) && l.Raise.From == 0 && ratio <= max(p.LatencyCalm, One+2*l.noise())
+	return !l.onTrial(now) && !(l.Anew && now < l.Wary) && l.Raise.From == 0 && ratio <= max(p.LatencyCalm, One+2*l.noise())
 }
 
 // high reports whether latency asks for a cut: over the parameter and beyond
-// what noise does to a mean that is looked at a thousand times.
+// what noise does to a mean that is looked at a thousand times. That says by
+// itself how many samples it takes: calls that are five times as slow are few.
 func (l *latency) high(p *Params) (PPM, bool) {
-	ratio, ok := l.slowness(p)
-	return ratio, ok && ratio >= max(p.LatencyHigh, One+6*l.noise())
+	ratio := l.ratio()
+	known := l.Samples >= highLeast && (l.Learned >= learnt || l.Anew)
+	return ratio, known && ratio >= max(p.LatencyHigh, One+6*l.noise())
 }
 
 // noise returns the standard deviation of Recent. While a mean is young, it is
@@ -289,7 +307,7 @@ func (l *latency) try(now Nanos, before, after Milli, ratio PPM, exploring bool)
 	if l.SeriesFrom == 0 {
 		l.SeriesFrom = before
 	}
-	if long := l.long(); long >= ratio-3*l.noise() {
+	if long := l.long(); !l.Anew && long >= ratio-3*l.noise() {
 		ratio = long // what made the cut was a peak: without a cause the next is lower
 	}
 	l.settle(now)
@@ -342,10 +360,12 @@ func (l *latency) verdict(p *Params) outcome {
 // explore reports whether a refused window is to be tried at less. Refusals
 // tell what a provider takes, not what it does best: many slow down long before
 // they refuse, and a baseline learned at the limit does not know it. Not while
-// the limit moves: then every cut is an experiment of its own.
+// the limit moves: then every cut is an experiment of its own. And not when
+// latency asks for a cut: that is known to be too much.
 func (l *latency) explore(p *Params, now Nanos, was *window, before Milli) bool {
 	steady := now >= was.CutAt+p.Plateau && max(before-was.Ceiling, was.Ceiling-before) <= before/10
-	return steady && before >= exploreLeast && l.Learned >= meanGain && (l.Explored == 0 || now >= l.Explored+exploreEvery)
+	_, high := l.high(p)
+	return steady && !high && before >= exploreLeast && l.Learned >= meanGain && (l.Explored == 0 || now >= l.Explored+exploreEvery)
 }
 
 // futileMost is how many cuts in a row must not help until load is not the
@@ -383,12 +403,13 @@ func (l *latency) refused(now Nanos) {
 	l.Wary = min(l.Wary, now)
 }
 
-// helped ends a trial that made calls faster: what they take now is the
-// baseline if it is less.
-func (l *latency) helped(now Nanos) {
+// helped ends a trial that made calls faster: what the next take is the baseline
+// if it is less. Not what those took that told it: they were looked at one by
+// one until they seemed fast enough, and are faster than the others.
+func (l *latency) helped() {
 	l.calmed()
-	if edge := l.Recent + l.noise(); edge < l.Drift {
-		l.Mean, l.Drift, l.DriftAt = edge, edge, now
+	if l.Recent+2*l.noise() < l.Drift {
+		l.Anew, l.Mean, l.Learned = true, l.Recent, 0
 	}
 }
 
@@ -396,6 +417,7 @@ func (l *latency) helped(now Nanos) {
 func (l *latency) rebase(now Nanos) {
 	l.Mean = max(l.Recent, 1)
 	l.Drift, l.DriftAt = l.Mean, now
+	l.Learned, l.Anew = meanGain, false
 	l.calmed()
 	l.settle(now)
 	l.Wary = l.From + wary

@@ -146,6 +146,78 @@ func TestLatencyFutile(t *testing.T) {
 	}
 }
 
+// TestLatencyHelped holds that a cut that helped makes no baseline of the calls
+// that told so, but of the next: looked at one by one until they seem fast, they
+// are faster than the rest. Until those have ended nothing grows.
+func TestLatencyHelped(t *testing.T) {
+	p := DefaultParams()
+	for _, c := range []struct {
+		next        Nanos
+		least, most PPM
+	}{
+		{Second, One * 9 / 10, One},
+		{Second * 3 / 4, One * 75 / 100, One * 80 / 100},
+	} {
+		l := taught()
+		l.Spread = One / 3
+		l.try(0, 40_000, 32_000, One, true)
+		for range trialGain {
+			l.sample(call(1000, 100, Second*7/10), l.From, 0)
+		}
+		if l.verdict(&p) != faster {
+			t.Fatalf("calls of seven tenths of the time: %d", l.verdict(&p))
+		}
+		l.helped()
+		was := l.Drift
+		for range meanGain - 1 {
+			if l.calm(&p, l.From) {
+				t.Fatal("it grows before the baseline is known")
+			}
+			l.sample(call(1000, 100, c.next), l.From, 0)
+		}
+		if l.Drift != was {
+			t.Fatalf("the baseline moved early from %d to %d", was, l.Drift)
+		}
+		for range 2 {
+			l.sample(call(1000, 100, c.next), l.From, 0)
+		}
+		if l.Drift < c.least || l.Drift > c.most {
+			t.Errorf("calls of %s afterwards: the baseline is %d, want %d to %d", c.next, l.Drift, c.least, c.most)
+		}
+	}
+}
+
+// TestLatencyHighSoon holds that calls of five times the time are judged after a
+// handful, slightly slower ones after many, and that nothing is tried at less
+// where latency asks for a cut.
+func TestLatencyHighSoon(t *testing.T) {
+	p := DefaultParams()
+	refused := &window{Ceiling: 40_000, CutAt: 2*Hour - p.Plateau}
+	for _, c := range []struct {
+		took    Nanos
+		samples int
+		want    bool
+	}{
+		{5 * Second, highLeast - 1, false},
+		{5 * Second, highLeast, true},
+		{Second * 14 / 10, highLeast, false},
+		{Second * 14 / 10, 4 * recentGain, true},
+	} {
+		l := taught()
+		l.settle(0)
+		l.Spread = One / 3
+		for range c.samples {
+			l.sample(call(1000, 100, c.took), l.From, l.From)
+		}
+		if ratio, got := l.high(&p); got != c.want {
+			t.Errorf("%d calls of %s: ratio %d, noise %d, high %v", c.samples, c.took, ratio, l.noise(), got)
+		}
+		if got := l.explore(&p, 2*Hour, refused, 40_000); got == c.want {
+			t.Errorf("%d calls of %s: explored %v", c.samples, c.took, got)
+		}
+	}
+}
+
 // TestLatencyExplores holds when a refused window is tried at less: at a limit
 // that stands, once in a while, and not before anything was learned.
 func TestLatencyExplores(t *testing.T) {

@@ -77,6 +77,9 @@ type window struct {
 	RoundAt   Nanos
 	RoundBase Milli
 	RoundDone int64
+	// Near is what was in flight when latency made the last cut, 0 once the climb
+	// is past it: the level that is best lies a little below.
+	Near Milli
 	// Works is set once a call ended well that was sent since the window was set.
 	Works bool
 }
@@ -128,6 +131,15 @@ const (
 	// calls that measure the cut end.
 	latencyPlateau     = 1 * Second
 	latencyUnit    PPM = 30_000
+	// latencySteps is how often the steps of that climb double. From there on it
+	// is the window that doubles, in latencyShare times the time: by an eighth in
+	// a call's time, since what calls tell is two or three of those old.
+	latencySteps = 3
+	latencyShare = 6
+	// nearShare of what was in flight is near it: from there on to it the climb is
+	// slower by nearSlower.
+	nearShare  PPM = 800_000
+	nearSlower     = 2
 )
 
 func newWindow(p *Params) window {
@@ -164,18 +176,27 @@ func (w *window) climbed(p *Params) Milli {
 		unit = max(250, scale(int64(w.Base), latencyUnit))
 	}
 	if g := w.Grown - plateau; g > 0 {
-		// Between two doublings the chord: exact at both ends.
 		double := max(w.Double, p.ClimbDouble)
-		whole := min(g/double, 24)
-		part := min(g-whole*double, double)
-		unit <<= whole
-		return goal + Milli(unit+mulDiv(unit, int64(part), int64(double))-unit>>whole)
+		if most := latencySteps * double; w.ByLatency && g > most {
+			top := int64(goal) + unit<<latencySteps - unit
+			return Milli(top + doubled(top, g-most, latencyShare*double))
+		}
+		return goal + Milli(doubled(unit, g, double))
 	}
 	left := int64(goal - w.Base)
 	for range 3 {
 		left = mulDiv(left, int64(plateau-w.Grown), int64(plateau))
 	}
 	return goal - Milli(left)
+}
+
+// doubled returns what is added to v when it doubles every so often for g:
+// between two doublings the chord, exact at both ends.
+func doubled(v int64, g, every Nanos) int64 {
+	whole := min(g/every, 24)
+	part := min(g-whole*every, every)
+	more := mulDiv(v, 1<<whole, 1)
+	return more + mulDiv(more, int64(part), int64(every)) - v
 }
 
 // hold keeps the window where it is once latency no longer allows growth: the
@@ -283,7 +304,7 @@ func (w *window) settle(v Milli, now Nanos) {
 	w.Base, w.Goal, w.Grown, w.CutAt, w.Double = v, 0, 0, now, 0
 	w.RoundAt, w.RoundBase, w.RoundDone = now, v, 0
 	w.StepAt, w.StepMost = now, v
-	w.Level, w.TakenAt, w.Works = 0, 0, false
+	w.Level, w.TakenAt, w.Works, w.Near = 0, 0, false, 0
 }
 
 // stale reports whether a refusal of an attempt admitted under epoch says
@@ -364,8 +385,36 @@ func (w *window) slowed(p *Params, now Nanos, top Milli, inflight int64, ratio P
 	after = max(Milli(scale(int64(level), share)), p.WindowFloor)
 	after = min(after, before)
 	w.cut(after, now, true)
-	w.Double = took
+	w.Double, w.Near = took, level
 	return before, after
+}
+
+// quicken lets the climb after a cut that made calls faster go by what they take
+// now.
+func (w *window) quicken(p *Params, top Milli, took Nanos) {
+	if !w.ByLatency {
+		return
+	}
+	v := w.value(p, top)
+	w.restart(p, v)
+	if w.Double = took; int64(v) >= scale(int64(w.Near), nearShare) && v < w.Near {
+		w.Double = nearSlower * took
+	}
+}
+
+// approach slows the climb down once it comes near to what latency cut, and lets
+// it go once it is past that.
+func (w *window) approach(p *Params, top Milli, took Nanos) {
+	if !w.ByLatency || w.Near == 0 {
+		return
+	}
+	v, near := w.value(p, top), Milli(scale(int64(w.Near), nearShare))
+	if v >= w.Near {
+		w.quicken(p, top, took)
+		w.Near = 0
+	} else if v >= near && w.Base < near {
+		w.quicken(p, top, took)
+	}
 }
 
 func (w *window) cut(v Milli, now Nanos, byLatency bool) {

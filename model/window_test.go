@@ -157,6 +157,68 @@ func TestWindowClimb(t *testing.T) {
 	}
 }
 
+// TestWindowClimbsByLatency holds that after a cut that latency made the window
+// grows by no more than a sixth while a call takes, however long it has grown,
+// doubles within six of those, and goes by what calls take once they got faster.
+func TestWindowClimbsByLatency(t *testing.T) {
+	p := DefaultParams()
+	for _, took := range []Nanos{Second, 8 * Second} {
+		w := newWindow(&p)
+		w.Base, w.Slow, w.RoundBase = 100_000, false, p.WindowMax
+		w.slowed(&p, 0, 0, 100, 2*One, 8*Second)
+		w.Drained, w.Used, w.Calm, w.RoundBase = true, true, true, p.WindowMax
+		before := w.value(&p, 0)
+		w.Near = 0
+		if w.quicken(&p, 0, took); w.value(&p, 0) != before {
+			t.Fatalf("the window went from %d to %d at once", before, w.value(&p, 0))
+		}
+		w.RoundBase = p.WindowMax
+		for step := range 24 {
+			was := w.value(&p, 0)
+			w.advance(took)
+			if v := w.value(&p, 0); v <= was || v > was+was/6+1 {
+				t.Errorf("calls of %s: from %d to %d in step %d", took, was, v, step)
+			}
+		}
+		w.Grown = w.plateau(&p) + latencySteps*took
+		from := w.value(&p, 0)
+		w.advance(latencyShare * took)
+		if v := w.value(&p, 0); v != 2*from {
+			t.Errorf("calls of %s: from %d to %d in %d calls", took, from, v, latencyShare)
+		}
+	}
+}
+
+// TestWindowApproaches holds that the climb is slower between four fifths of what
+// latency cut and that, as fast as ever below and beyond, and jumps nowhere.
+func TestWindowApproaches(t *testing.T) {
+	p := DefaultParams()
+	w := newWindow(&p)
+	w.Base, w.Slow, w.RoundBase = 100_000, false, p.WindowMax
+	w.slowed(&p, 0, 0, 100, 2*One, Second)
+	w.Drained, w.Used, w.Calm, w.RoundBase = true, true, true, p.WindowMax
+	w.quicken(&p, 0, Second)
+	for range 1000 {
+		before := w.value(&p, 0)
+		w.approach(&p, 0, Second)
+		v := w.value(&p, 0)
+		if v != before {
+			t.Fatalf("the window went from %d to %d at once", before, v)
+		}
+		want := Second
+		if v >= 80_000 && v < 100_000 {
+			want = nearSlower * Second
+		}
+		if w.Double != want || (w.Near == 0) != (v >= 100_000) {
+			t.Fatalf("at %d the climb doubles in %s, want %s; near is %d", v, w.Double, want, w.Near)
+		}
+		w.advance(50 * Millisecond)
+	}
+	if v := w.value(&p, 0); v < 200_000 {
+		t.Errorf("after all that time the window is %d", v)
+	}
+}
+
 // TestWindowRounds holds a window that only ends tell of: three times what it
 // was when the calls were sent that have ended well since.
 func TestWindowRounds(t *testing.T) {
