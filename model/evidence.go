@@ -125,8 +125,11 @@ func (f *Fleet) attribute(c *channel, a *Attempt, sent Nanos) (Dimension, string
 	}
 	before, _ := c.evidence.rate()
 	more := c.evidence.vote(f.now, sent, c.inflight, int64(c.counts[ClassOK])+c.accepted, a.Class)
-	if p := f.budgetOf(c, a.Scope, DimNone); sent >= p.hold.until && p.suspect.see(f.now) && more {
-		c.evidence.compare(c.inflight, &p.suspect)
+	if p := f.budgetOf(c, a.Scope, DimNone); sent >= p.hold.until {
+		f.dirty.pool(p)
+		if p.suspect.see(f.now) && more {
+			c.evidence.compare(c.inflight, &p.suspect)
+		}
 	}
 	rate, why := c.evidence.rate()
 	if rate {

@@ -26,6 +26,9 @@ func (f *Fleet) verify(fact Fact, before map[leaseOf]int64) {
 	if err := f.check(); err != nil {
 		panic(fmt.Sprintf("model: BUG: record %d: %v\n%s", f.seq, err, f.Describe()))
 	}
+	for _, c := range f.channels {
+		c.verifySums(f.seq)
+	}
 	if _, ok := fact.(*Rebase); ok {
 		return // another state
 	}
@@ -52,5 +55,22 @@ func (f *Fleet) verify(fact Fact, before map[leaseOf]int64) {
 		if limit := c.limit(f.parOf(c)); raised != "" && sum > limit {
 			panic(fmt.Sprintf("model: BUG: record %d: channel %s: the claim of %s rose and all are %d of %d\n%s", f.seq, c.name, raised, sum, limit, f.Describe()))
 		}
+	}
+}
+
+// verifySums panics where what is kept of all leases together is not their sum:
+// a state that is restored reckons it anew, and must go on as this one.
+func (c *channel) verifySums(seq uint64) {
+	var granted, obeyed, gone int64
+	for i := range c.leases {
+		l := &c.leases[i]
+		if l.away {
+			gone++
+			continue
+		}
+		granted, obeyed = granted+l.slots, obeyed+l.least
+	}
+	if granted != c.granted || obeyed != c.obeyed || gone != c.gone {
+		panic(fmt.Sprintf("model: BUG: record %d: channel %s: granted %d, obeyed %d, gone %d, and reckoned as %d, %d, %d", seq, c.name, granted, obeyed, gone, c.granted, c.obeyed, c.gone))
 	}
 }

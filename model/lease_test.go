@@ -285,3 +285,25 @@ func TestUsedOfWhatArrived(t *testing.T) {
 		}
 	}
 }
+
+// TestRegrantKeepsSums grants a lease anew that has as many unacknowledged
+// grants as are kept: two become one, and what is kept of all leases follows.
+func TestRegrantKeepsSums(t *testing.T) {
+	f := NewFleet()
+	c := &channel{name: "m", leases: []lease{{agent: "a"}}}
+	f.members, f.channels = []*member{{agent: "a"}}, []*channel{c}
+	l := &c.leases[0]
+	for i := range int64(maxMarks) {
+		c.count(l, -1)
+		l.grant(i+1, 1, 0, uint64(i+1))
+		c.count(l, 1)
+	}
+	f.seq = maxMarks + 1
+	var fx Effects
+	f.regrantAll(c, &fx)
+	got := [...]int64{c.claimed, c.granted, c.obeyed}
+	c.derive()
+	if want := [...]int64{c.claimed, c.granted, c.obeyed}; got != want {
+		t.Errorf("claimed, granted and surely obeyed are %d, and reckoned anew %d", got, want)
+	}
+}

@@ -118,7 +118,9 @@ func (f *Fleet) applyRebase(r Record, b *Rebase, fx *Effects) {
 func (f *Fleet) regrantAll(c *channel, fx *Effects) {
 	for i := range c.leases {
 		if l := &c.leases[i]; !l.away {
+			c.count(l, -1)
 			l.grant(l.slots, l.safe, l.offset, f.seq)
+			c.count(l, 1)
 			f.tell(f.member(l.agent), fx)
 		}
 	}
