@@ -259,7 +259,7 @@ func (l *latency) calm(p *Params, now Nanos) bool {
 	if !ok {
 		return now >= l.Wary
 	}
-	return !l.onTrial(now) && !(l.Anew && now < l.Wary) && l.Raise.From == 0 && ratio <= max(p.LatencyCalm, One+2*l.noise())
+	return !l.onTrial(now) && (!l.Anew || now >= l.Wary) && l.Raise.From == 0 && ratio <= max(p.LatencyCalm, One+2*l.noise())
 }
 
 // high reports whether latency asks for a cut: over the parameter and beyond

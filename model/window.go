@@ -138,8 +138,8 @@ const (
 	latencyShare = 6
 	// nearShare of what was in flight is near it: from there on to it the climb is
 	// slower by nearSlower.
-	nearShare  PPM = 800_000
 	nearSlower     = 2
+	nearShare  PPM = 800_000
 )
 
 func newWindow(p *Params) window {
