@@ -15,8 +15,6 @@ import (
 	"github.com/sony/gobreaker/v2"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
-
-	"weir/model"
 )
 
 // BenchmarkPeers puts one admitted call, begun and ended well, through what
@@ -27,7 +25,7 @@ import (
 // libraries are in peers.mod and never in go.mod.
 func BenchmarkPeers(b *testing.B) {
 	b.Run("floor", benchFloor)
-	b.Run("weir", benchWeir)
+	b.Run("weir", BenchmarkAcquire)
 	b.Run("x-time+semaphore+gobreaker", benchParts)
 	b.Run("failsafe", benchFailsafe)
 }
@@ -46,28 +44,6 @@ func benchFloor(b *testing.B) {
 		}
 	}
 	_ = last
-}
-
-func benchWeir(b *testing.B) {
-	client, err := New(Config{
-		Agent: "bench",
-		Fleet: &model.Config{
-			Channels: []model.ChannelConfig{{Name: "main", Alone: 1000}},
-			Routes:   []model.RouteConfig{{Name: "route", Tiers: []model.TierConfig{{Channels: []model.WeightedChannel{{Channel: "main", Weight: 1}}}}}},
-		},
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = client.Close(b.Context()) }()
-	b.ReportAllocs()
-	for b.Loop() {
-		p, err := client.Acquire(b.Context(), Request{Route: "route", Tokens: 100})
-		if err != nil {
-			b.Fatal(err)
-		}
-		p.Done(model.Outcome{Class: model.ClassOK, UsageKnown: true, In: 50, Out: 50})
-	}
 }
 
 // plenty is a limit that is never met.
