@@ -12,25 +12,26 @@ import (
 	"weir/agent"
 )
 
-// block is a piece of code in the README and its language.
+// block is a piece of code in the guides and its language.
 type block struct{ language, code string }
 
-// readmeBlocks returns the code under the README's heading on SDKs.
-func readmeBlocks(t *testing.T) (all []block) {
+// guideBlocks returns the code that calls a sidecar, by the guides' headings.
+func guideBlocks(t *testing.T) (all []block) {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, ok := strings.Cut(string(text), "## Point your SDK at it\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	if !ok {
-		t.Fatal("the README has no section on SDKs")
-	}
-	for i, part := range strings.Split("\n"+section, "\n```") {
-		if i%2 == 1 {
-			language, code, _ := strings.Cut(part, "\n")
-			all = append(all, block{language, code + "\n"})
+	for guide, heading := range map[string]string{"README.md": "Run it", "INTEGRATING.md": "Point your SDK at it"} {
+		text, err := os.ReadFile("../../" + guide)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, section, ok := strings.Cut(string(text), "## "+heading+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		if !ok {
+			t.Fatalf("%s has no section %q", guide, heading)
+		}
+		for i, part := range strings.Split("\n"+section, "\n```") {
+			if language, code, _ := strings.Cut(part, "\n"); i%2 == 1 && strings.Contains(code, "http://127.0.0.1:8787") {
+				all = append(all, block{language, code + "\n"})
+			}
 		}
 	}
 	return all
@@ -69,12 +70,12 @@ func tool(t *testing.T, b block) (file string, command []string, folder, missing
 	return "", nil, "", ""
 }
 
-// TestReadme runs what the README says about SDKs, as it stands there but for
-// the address, against a provider that answers "hi".
+// TestReadme runs what README and INTEGRATING say about SDKs, as it stands there
+// but for the address, against a provider that answers "hi".
 func TestReadme(t *testing.T) {
-	blocks := readmeBlocks(t)
-	if len(blocks) < 5 {
-		t.Fatalf("the README has %d blocks", len(blocks))
+	blocks := guideBlocks(t)
+	if len(blocks) != 5 {
+		t.Fatalf("the guides have %d blocks", len(blocks))
 	}
 	p := newPrompted(t)
 	w := newWorld(t, p.serve, func(c *agent.Config) {

@@ -12,7 +12,7 @@ import (
 // demoCommand is weir demo.
 type demoCommand struct {
 	For   time.Duration `default:"60s" placeholder:"TIME" help:"Time of both phases together, at least 20s."`
-	NoWeb bool          `help:"Do not serve the controller's pages meanwhile."`
+	NoWeb bool          `help:"Serve no pages meanwhile."`
 	Out   string        `default:"demo-out" placeholder:"DIR" help:"Where report, picture, journal and summary are left."`
 	Seed  uint64        `default:"1" help:"Decides requests and luck, the same in both phases."`
 	JSON  bool          `name:"json" help:"Print the result as one JSON object."`

@@ -139,67 +139,6 @@ func exists(ctx context.Context, nc *nats.Conn, fleet string) error {
 	return err
 }
 
-// tailCommand is weir log tail.
-type tailCommand struct {
-	logFlags
-	Last   uint64 `default:"10" placeholder:"N" help:"Begin with the last N records."`
-	From   uint64 `placeholder:"SEQ" help:"Begin with this record instead."`
-	NoWait bool   `help:"End with the last record instead of waiting for more."`
-}
-
-// Help is shown by --help.
-func (*tailCommand) Help() string {
-	return `A line is a record's number, time, kind and what matters of it. No prompt, answer or key is ever in the log.
-
-Examples:
-
-  weir log tail
-  weir log tail --last 100 --no-wait --nats nats://10.0.0.5:4222
-  weir log tail --store ./weir-data --from 1`
-}
-
-// Run prints until it is stopped.
-func (c *tailCommand) Run(e *env) (err error) {
-	l, err := c.open(e, false)
-	if err != nil {
-		return err
-	}
-	defer l.closers.close(&err)
-	info, err := l.Info(e.ctx)
-	if err != nil {
-		return err
-	}
-	from := max(c.From, info.First)
-	if c.From == 0 {
-		from = max(info.First, info.Last+1-min(c.Last, info.Last))
-	}
-	if c.NoWait && from > info.Last {
-		return nil
-	}
-	r, err := l.Read(e.ctx, from)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	decoder := events.NewDecoder()
-	for {
-		entry, err := r.Next(e.ctx)
-		if e.ctx.Err() != nil {
-			return nil // stopped
-		}
-		if err != nil {
-			return err
-		}
-		rec, _ := decoder.Record(entry) // what cannot be read is described as that
-		if _, err := fmt.Fprintln(e.stdout, events.Describe(rec)); err != nil {
-			return err
-		}
-		if c.NoWait && entry.Seq >= info.Last {
-			return nil
-		}
-	}
-}
-
 // exportCommand is weir log export.
 type exportCommand struct {
 	logFlags

@@ -95,7 +95,7 @@ func (x *explained) print(out io.Writer) error {
 	if x.Omitted > 0 {
 		fmt.Fprintf(&b, "  %d events before these; --last shows more\n", x.Omitted)
 	}
-	_, err := io.WriteString(out, b.String())
+	_, err := io.WriteString(out, wrapped(b.String(), 9, screenWidth(out)))
 	return err
 }
 

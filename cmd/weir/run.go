@@ -80,11 +80,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		return report(stderr, usage(err))
+		return tellFault(stderr, usage(err))
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: p.LogLevel}))
 	defer announce(ctx, log)()
-	return report(stderr, parsed.Run(&env{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, log: log}))
+	return tellFault(stderr, parsed.Run(&env{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, log: log}))
 }
 
 // announce says once that ctx ended. The returned function ends that and
@@ -159,8 +159,8 @@ func badFile(err error) error {
 	return badInput(&faultsError{err})
 }
 
-// report writes an error for people and returns the exit code.
-func report(w io.Writer, err error) int {
+// tellFault writes an error for people and returns the exit code.
+func tellFault(w io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}

@@ -205,6 +205,8 @@ func TestBadInput(t *testing.T) {
 		{"sim run 2064-quota --params " + garbage, []string{"must be a mapping"}},
 		{"log tail --nats nats://127.0.0.1:1 --fleet a.b", []string{"--fleet: check fleet name"}},
 		{"log tail --store /nowhere", []string{"there is no store"}},
+		{"log tail --kind order", []string{"--kind=order: there is no such kind"}},
+		{"log tail --class busy", []string{"--class=busy: there is no such class"}},
 		{"log import /nowhere", []string{"open /nowhere"}},
 		{"log import " + garbage, []string{garbage + ": open journal"}},
 		{"log verify /nowhere", []string{"stat /nowhere"}},

@@ -22,6 +22,7 @@ type simReplayCommand struct {
 	Seeds   int    `default:"5" placeholder:"N" help:"How many simulations the what-if is the mean of."`
 	Unsafe  bool   `help:"Show the what-if although the calibrated world does not come to what was recorded. Do not act on it."`
 	Last    int    `default:"200" placeholder:"N" help:"How many events to tell, the newest of them."`
+	Out     string `placeholder:"DIR" help:"Leave report.html here: the channels over time, with what was decided."`
 	JSON    bool   `name:"json" help:"Print everything as one JSON object."`
 }
 
@@ -32,6 +33,7 @@ func (*simReplayCommand) Help() string {
 Examples:
 
   weir sim replay demo-out/journal.weir
+  weir sim replay demo-out/journal.weir --last 2000 --out replay-out
   weir sim replay incident.weir --params tuned.yaml --json`
 }
 
@@ -106,6 +108,11 @@ func (c *simReplayCommand) Run(e *env) error {
 	}
 	if asked != nil && r.Verdict.Verified && r.Verdict.Records > 0 {
 		if err := c.ask(e, asked, r); err != nil {
+			return err
+		}
+	}
+	if c.Out != "" && r.Verdict.Verified && r.Verdict.Records > 0 {
+		if err := r.report(e.ctx, source, c.Out); err != nil {
 			return err
 		}
 	}

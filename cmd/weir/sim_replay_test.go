@@ -77,13 +77,23 @@ func TestSimReplay(t *testing.T) {
 		}
 	}
 	calm := file(t, "calm.yaml", "params: {plateau: 30s, window_start: 5000}\n")
-	got = weir(t, "", "sim", "replay", path, "--params", calm, "--seeds", "2", "--json", "--last", "3")
+	dir := t.TempDir()
+	got = weir(t, "", "sim", "replay", path, "--params", calm, "--seeds", "2", "--json", "--last", "3", "--out", dir)
 	var r replayed
 	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil {
 		t.Fatalf("%v: %s%s", err, got.stdout, got.stderr)
 	}
 	if got.code != exitOK || !r.Verdict.Verified || len(r.Events) != 3 || r.Omitted == 0 {
 		t.Errorf("exit code %d: %s%+v", got.code, got.stderr, r.Verdict)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, simReportFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"Verified: three folds", "Asked after: plateau", "Modelled, in a world calibrated", `<td>main</td>`, "overloaded"} {
+		if !strings.Contains(string(page), text) {
+			t.Errorf("the report lacks %q", text)
+		}
 	}
 	w := r.WhatIf
 	if w == nil || !w.Modelled || !w.Safe || len(w.Params) != 2 || w.Recorded == nil || w.Asked == nil || w.Recorded.Params == w.Asked.Params || w.Asked.Completed == 0 {
@@ -94,6 +104,36 @@ func TestSimReplay(t *testing.T) {
 	weir(t, "", "sim", "replay", calm).wantFaults(t, "open journal")
 	empty := newLogMaker(t).write()
 	weir(t, "", "sim", "replay", empty, "--params", calm).wantFaults(t, "no call to estimate anything from")
+}
+
+// TestReplayIsWhole holds the report of a journal to its calls: none is lost
+// between the steps, and each column has one number for each.
+func TestReplayIsWhole(t *testing.T) {
+	source, err := (&logFlags{}).records(&env{}, livedJournal(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := record(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := rec.fleet.View().Channels[0]
+	c := rec.channels["main"]
+	if rec.steps > replaySteps+1 || c == nil {
+		t.Fatalf("%d steps of channels %v", rec.steps, rec.busiest())
+	}
+	for _, class := range model.Classes {
+		if got, want := uint64(c.counts[class]), end.Counts[class]; got != want {
+			t.Errorf("%s: got %d, want %d", class, got, want)
+		}
+	}
+	ok := 0.0
+	for _, rate := range c.samples.Completed {
+		ok += rate * rec.every.Duration().Seconds()
+	}
+	if got, want := uint64(ok+0.5), end.Counts[model.ClassOK]; got != want || len(c.samples.T) != rec.steps || len(c.samples.P99) != rec.steps {
+		t.Errorf("%d answered in %d steps, want %d in %d", got, len(c.samples.T), want, rec.steps)
+	}
 }
 
 func TestSimCalibrate(t *testing.T) {

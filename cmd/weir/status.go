@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"weir/model"
 )
@@ -52,11 +51,30 @@ func (c *statusCommand) Run(e *env) error {
 	if c.JSON {
 		return json.NewEncoder(e.stdout).Encode(&s)
 	}
-	return s.print(e.stdout)
+	return s.print(e.stdout, screenWidth(e.stdout))
 }
 
-// print writes the status for people.
-func (s *fleetStatus) print(out io.Writer) error {
+// print writes the status for people, on a screen of a width or without a bound
+// for 0.
+func (s *fleetStatus) print(out io.Writer, width int) error {
+	text, err := s.about()
+	if err != nil {
+		return err
+	}
+	text = wrapped(text, 2, width)
+	for _, t := range []grid{s.channels(), s.budgets(), s.days(), s.agents()} {
+		if len(t.rows) > 1 {
+			text += "\n" + t.text(width)
+		}
+	}
+	if _, err := io.WriteString(out, text); err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	return nil
+}
+
+// about is what is said of the controller.
+func (s *fleetStatus) about() (string, error) {
 	var c struct {
 		Fleet, Leader, Version string
 		Term, Seq              uint64
@@ -67,52 +85,59 @@ func (s *fleetStatus) print(out io.Writer) error {
 		Faults                 []struct{ Kind, Text string } `json:"log_faults"`
 	}
 	if err := json.Unmarshal(s.Controller, &c); err != nil { //nolint:musttag // the names differ in case only
-		return fmt.Errorf("read status: %w", err)
+		return "", fmt.Errorf("read status: %w", err)
 	}
 	leads := "leads"
 	if !c.Leads {
 		leads = "follows " + c.Leader
 	}
-	fmt.Fprintf(out, "fleet %s, term %d, record %d, %d behind; this controller %s, version %s, parameters %s\n", c.Fleet, c.Term, c.Seq, c.Lag, leads, c.Version, c.Params)
+	var b strings.Builder
+	fmt.Fprintf(&b, "fleet %s, term %d, record %d, %d behind; this controller %s, version %s, parameters %s\n", c.Fleet, c.Term, c.Seq, c.Lag, leads, c.Version, c.Params)
 	if c.Guard != nil {
-		fmt.Fprintln(out, watching(c.Guard))
+		fmt.Fprintln(&b, watching(c.Guard))
 	}
 	for _, f := range c.Faults {
-		fmt.Fprintf(out, "fault of the log: %s: %s\n", f.Kind, f.Text)
+		fmt.Fprintf(&b, "fault of the log: %s: %s\n", f.Kind, f.Text)
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nCHANNEL\tMODE\tBREAKER\tWINDOW\tIN FLIGHT\tHELD\tQUEUED\tLEASED\tWEIGHT\tLATENCY\tWAIT\tANSWERS\tREASON")
-	for i := range s.Channels {
-		ch := &s.Channels[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.1f\t%d\t%d\t%d\t%d\t%.2f\t%.2f\t%s\t%s\t%s\n", ch.Name, ch.Mode, ch.Breaker, float64(ch.Window)/1000,
-			ch.InFlight, ch.Held, ch.Queued, ch.Leased, share(ch.Weight), share(ch.Latency), wait(ch.Wait), answers(ch.Attempts), ch.Reason)
-	}
-	if len(s.Pools) > 0 {
-		fmt.Fprintln(w, "\nBUDGET\tREQUESTS LEFT\tTOKENS LEFT\tWAITING")
-		for _, p := range s.Pools {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\n", p.Name, left(p.RequestsLeft, p.RequestsPerMin), left(p.TokensLeft, p.TokensPerMin), p.WaitingRequests)
-		}
-	}
-	printDays(w, s.Days)
-	fmt.Fprintln(w, "\nAGENT\tSTATE\tMODE\tSLOTS\tIN FLIGHT\tQUEUED\tREPORTS\tLOST\tVERSION")
-	for _, a := range s.Agents {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", a.Agent, a.State, a.Mode, a.Slots, a.InFlight, a.Queued, a.Reports, a.Lost, a.Version)
-	}
-	return w.Flush()
+	return b.String(), nil
 }
 
-// printDays writes the days that are limited, and those of tenants.
-func printDays(w io.Writer, days []model.FleetDay) {
-	title := "\nDAY\tSTATE\tREQUESTS\tTOKENS\tCOST\tENDS IN\n"
-	for i := range days {
-		d := &days[i]
-		if !d.Limited() && !strings.HasPrefix(d.Name, model.DayOfTenant("")) {
-			continue
-		}
-		fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s\t%s\n", title, d.Name, d.Stage, figure(d.Requests, 1), figure(d.Tokens, 1),
-			figure(d.Cost, 1e6), (d.Reset - d.Reset%model.Second))
-		title = ""
+func (s *fleetStatus) channels() (t grid) {
+	t.add("CHANNEL", "MODE", "BREAKER", "WINDOW", "IN FLIGHT", "HELD", "QUEUED", "LEASED", "WEIGHT", "LATENCY", "WAIT", "ANSWERS", "REASON")
+	for i := range s.Channels {
+		c := &s.Channels[i]
+		t.add(c.Name, c.Mode, c.Breaker, fmt.Sprintf("%.1f", float64(c.Window)/1000), fmt.Sprint(c.InFlight), fmt.Sprint(c.Held), fmt.Sprint(c.Queued), fmt.Sprint(c.Leased),
+			fmt.Sprintf("%.2f", share(c.Weight)), fmt.Sprintf("%.2f", share(c.Latency)), wait(c.Wait), answers(c.Attempts), c.Reason)
 	}
+	return t
+}
+
+func (s *fleetStatus) budgets() (t grid) {
+	t.add("BUDGET", "REQUESTS LEFT", "TOKENS LEFT", "WAITING")
+	for _, p := range s.Pools {
+		t.add(p.Name, left(p.RequestsLeft, p.RequestsPerMin), left(p.TokensLeft, p.TokensPerMin), fmt.Sprint(p.WaitingRequests))
+	}
+	return t
+}
+
+// days are those that are limited, and those of tenants.
+func (s *fleetStatus) days() (t grid) {
+	t.add("DAY", "STATE", "REQUESTS", "TOKENS", "COST", "ENDS IN")
+	for i := range s.Days {
+		d := &s.Days[i]
+		if d.Limited() || strings.HasPrefix(d.Name, model.DayOfTenant("")) {
+			t.add(d.Name, d.Stage, figure(d.Requests, 1), figure(d.Tokens, 1), figure(d.Cost, 1e6), (d.Reset - d.Reset%model.Second).String())
+		}
+	}
+	return t
+}
+
+func (s *fleetStatus) agents() (t grid) {
+	t.add("AGENT", "STATE", "MODE", "SLOTS", "IN FLIGHT", "QUEUED", "REPORTS", "LOST", "VERSION")
+	for _, a := range s.Agents {
+		t.add(a.Agent, a.State, a.Mode, fmt.Sprint(a.Slots), fmt.Sprint(a.InFlight), fmt.Sprint(a.Queued), fmt.Sprint(a.Reports), fmt.Sprint(a.Lost), a.Version)
+	}
+	return t
 }
 
 // figure writes what is used of a limit per day, in units of unit.

@@ -22,7 +22,7 @@ type Options struct {
 	For time.Duration
 	// Dir is where the results are left; empty means demo-out.
 	Dir string
-	// NoWeb leaves the controller's HTTP listener out.
+	// NoWeb leaves the pages out: that of the run and the controller's.
 	NoWeb bool
 	// Incident is a built-in incident's name; empty means 2064-cascade.
 	Incident string
@@ -90,8 +90,8 @@ type director struct {
 	incident *incident.Incident // in the length of one phase
 	original *incident.Incident
 	live     *live
+	watch    *watch
 	folder   *folder
-	phases   []report.Phase
 	// lag is how late the 99th of a hundred requests was noticed, in seconds;
 	// the worst phase's.
 	lag float64
@@ -105,7 +105,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return Result{}, err
 	}
 	result, err := d.run(ctx)
-	return result, errors.Join(err, d.folder.close())
+	return result, errors.Join(err, d.watch.close(ctx), d.folder.close())
 }
 
 func newDirector(o Options) (*director, error) {
@@ -133,12 +133,20 @@ func newDirector(o Options) (*director, error) {
 	}
 	d := &director{o: o, original: inc, incident: inc.Compress(o.For / 2)}
 	d.live = newLive(o.Stderr, []string{nameUncontrolled, nameWeir}, d.incident.Duration)
+	d.watch = newWatch(d)
 	d.folder, err = newFolder(o.Dir)
 	return d, err
 }
 
 func (d *director) run(ctx context.Context) (Result, error) {
 	d.live.say("%s: %s of script in %s, played twice", d.incident.Name, d.original.Duration, d.incident.Duration)
+	if !d.o.NoWeb {
+		url, err := d.watch.serve()
+		if err != nil {
+			return Result{}, err
+		}
+		d.live.say("both halves side by side, as they go on: %s", url)
+	}
 	if err := d.uncontrolled(ctx); err != nil {
 		return Result{}, fmt.Errorf("run phase %s: %w", nameUncontrolled, err)
 	}
@@ -157,8 +165,7 @@ func (d *director) uncontrolled(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	phase, err := d.play(ctx, 0, p, []string{p.Door()}, nil)
-	phase.Name, phase.About = nameUncontrolled, "the applications call the provider; each puts a refused request back by itself"
-	d.phases = append(d.phases, phase)
+	d.watch.finish(0, &phase)
 	return err
 }
 
@@ -182,6 +189,7 @@ func (d *director) controlled(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
+		d.watch.controller(url)
 		d.live.say("the controller of the second phase answers at %s", url)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -198,12 +206,11 @@ func (d *director) controlled(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}
-	phase.Name, phase.About = nameWeir, "the same applications call the sidecar beside them; nothing else differs"
 	if err := d.folder.journal(ctx, s.Log); err != nil {
 		return err
 	}
 	err = decisions(s.Loop, &phase, began)
-	d.phases = append(d.phases, phase)
+	d.watch.finish(1, &phase)
 	return err
 }
 
@@ -215,6 +222,7 @@ func (d *director) play(ctx context.Context, phase int, p *rig.Providers, target
 	}
 	var samples []sample
 	d.live.begin(phase)
+	d.watch.begin(phase)
 	p.Reset()
 	result, err := load.Run(ctx, load.Options{
 		Incident: d.incident, Seed: d.o.Seed, Targets: targets, CountFrom: countFrom, Every: every,
@@ -227,15 +235,33 @@ func (d *director) play(ctx context.Context, phase int, p *rig.Providers, target
 			}
 			samples = append(samples, sm)
 			d.live.show(phase, &sm)
+			d.watch.show(samples)
 		},
 	})
 	if err != nil {
 		return report.Phase{}, err
 	}
 	d.lag = max(d.lag, result.Lag.P99)
-	f := figures(samples, countFrom, lastChange(d.incident), &result)
-	f.Code2064 = code2064(d.incident, samples, countFrom)
-	return report.Phase{
-		Figures: f, Seconds: d.incident.Duration.Seconds(), Samples: columns(samples), Marks: marks(d.incident),
-	}, nil
+	return d.phase(phase, samples, &result), nil
+}
+
+// phase is what one comes to by its samples. Without a result it goes on.
+func (d *director) phase(i int, samples []sample, r *load.Result) report.Phase {
+	p := report.Phase{
+		Name: nameUncontrolled, About: "the applications call the provider; each puts a refused request back by itself",
+		Seconds: d.incident.Duration.Seconds(), Samples: columns(samples), Marks: marks(d.incident),
+	}
+	if i == 1 {
+		p.Name, p.About = nameWeir, "the same applications call the sidecar beside them; nothing else differs"
+	}
+	over := r != nil
+	if !over {
+		r = &load.Result{}
+	}
+	p.Figures = figures(samples, countFrom, lastChange(d.incident), r)
+	p.Figures.Code2064 = code2064(d.incident, samples, countFrom)
+	if !over && math.IsNaN(float64(p.Figures.Recover)) {
+		p.Figures.Recover = report.Number(math.Inf(1))
+	}
+	return p
 }

@@ -85,7 +85,7 @@ const (
 
 // leave writes the results and shows them.
 func (d *director) leave() (Result, error) {
-	a, b := &d.phases[0].Figures, &d.phases[1].Figures
+	a, b := &d.watch.phases[0].Figures, &d.watch.phases[1].Figures
 	r := Result{
 		Incident: d.incident.Name, Seed: d.o.Seed, Seconds: d.incident.Duration.Seconds(), CountedFrom: countFrom.Seconds(),
 		Better:       b.Goodput > a.Goodput && b.WasteRatio < a.WasteRatio,
@@ -98,6 +98,7 @@ func (d *director) leave() (Result, error) {
 		d.live.say("%s", d.busy())
 	}
 	run := d.report(&r)
+	d.watch.end(run)
 	for name, fill := range map[string]func(w io.Writer) error{
 		fileReport:  func(w io.Writer) error { return report.WriteHTML(w, run) },
 		filePicture: func(w io.Writer) error { return report.WriteSVG(w, run) },
@@ -121,13 +122,22 @@ func encode(w io.Writer, r *Result) error {
 
 // report makes the run's report.
 func (d *director) report(r *Result) *report.Run {
+	run := d.frame(d.watch.phases[:])
+	run.Verdict, run.Good, run.Made = verdict(r), r.Better, r.Made
+	if d.lag > mostLag {
+		run.Notes = append(run.Notes, d.busy())
+	}
+	return run
+}
+
+// frame is a report that nothing is said in yet.
+func (d *director) frame(phases []report.Phase) *report.Run {
 	inc := d.original
 	return &report.Run{
-		Title: "The " + r.Incident + " incident, without Weir and with it",
+		Title: "The " + inc.Name + " incident, without Weir and with it",
 		About: fmt.Sprintf("%d applications, %s; %s.", inc.Fleet.Agents, inc.About,
 			"emulated provider and every part of Weir on one machine"),
-		Verdict: verdict(r), Good: r.Better, Made: r.Made, Version: r.Version,
-		Notes: d.notes(), CountedFrom: r.CountedFrom, Phases: d.phases,
+		Version: d.o.Version, Notes: d.notes(), CountedFrom: countFrom.Seconds(), Phases: phases,
 	}
 }
 
@@ -140,7 +150,7 @@ func verdict(r *Result) string {
 
 // notes say what was real.
 func (d *director) notes() []string {
-	notes := []string{
+	return []string{
 		fmt.Sprintf("The script of %s was played in %s, twice: its instants are closer together by %.0f. Service times, refusal delays, timeouts, pools, arrival rates and every parameter of Weir are as they are, so Weir had that much less time to notice and to recover.",
 			d.original.Duration, d.incident.Duration, d.original.Duration.Seconds()/d.incident.Duration.Seconds()),
 		"Both phases used the same seed: the same requests of the same sizes at the same instants, and the same luck with service times.",
@@ -148,10 +158,6 @@ func (d *director) notes() []string {
 		"Attempts, refusals and what could have been served are the provider's own books: an omniscient scheduler with the same demand, one try each, at the number of calls at which the most gets done.",
 		fmt.Sprintf("Figures count from second %.0f of each phase, and what was still on its way at the end counts for neither.", countFrom.Seconds()),
 	}
-	if d.lag > mostLag {
-		notes = append(notes, d.busy())
-	}
-	return notes
 }
 
 // busy says that the machine had a part in the figures.

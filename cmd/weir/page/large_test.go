@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/weir/pagetest"
 	"weir/cmd/weir/rig"
 	"weir/events"
 	"weir/model"
@@ -109,7 +110,7 @@ func TestLargeFleet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("another program looks at what other tests of the same parts run")
 	}
-	for _, v := range look(t, map[string]string{"URL": large(t), "TOKEN": "", "PROVIDER": "", "SECONDS": "4"}, "large") {
+	for _, v := range pagetest.Look(t, map[string]string{"URL": large(t), "TOKEN": "", "PROVIDER": "", "SECONDS": "4"}, "large") {
 		if v.Fault != "" {
 			t.Error(v.Fault)
 		}
@@ -122,7 +123,7 @@ func TestLargeFleet(t *testing.T) {
 func BenchmarkLargeFleet(b *testing.B) {
 	url := large(b)
 	for b.Loop() {
-		v := look(b, map[string]string{"URL": url, "TOKEN": "", "PROVIDER": "", "SECONDS": "20"}, "large")[0]
+		v := pagetest.Look(b, map[string]string{"URL": url, "TOKEN": "", "PROVIDER": "", "SECONDS": "20"}, "large")[0]
 		if v.Fault != "" {
 			b.Fatal(v.Fault)
 		}

@@ -1,22 +1,19 @@
 package page_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"weir/cmd/weir/pagetest"
 	"weir/cmd/weir/rig"
 	"weir/sim/incident"
 )
@@ -135,52 +132,6 @@ func call(ctx context.Context, sidecar, route string) {
 	}
 }
 
-// verdict is a line of cases.mjs: what became of one case.
-type verdict struct {
-	Case    string             `json:"case"`
-	Fault   string             `json:"fault"`
-	Figures map[string]float64 `json:"figures"`
-}
-
-// look runs the named cases in a browser.
-func look(t testing.TB, env map[string]string, cases ...string) (verdicts []verdict) {
-	t.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("there is no node on this machine")
-	}
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("there is no chromium on this machine")
-	}
-	if _, err := os.Stat("../pagetest/node_modules/playwright-core"); err != nil {
-		t.Skip("what drives the browser is not installed: npm ci --prefix cmd/weir/pagetest")
-	}
-	cmd := exec.CommandContext(t.Context(), node, append([]string{"cases.mjs"}, cases...)...)
-	cmd.Dir = "../pagetest"
-	cmd.Env = append(os.Environ(), "CHROMIUM="+chromium)
-	for name, value := range env {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s%s", err, out, said.String())
-	}
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		var v verdict
-		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
-			t.Fatalf("%s: %v", lines.Text(), err)
-		}
-		verdicts = append(verdicts, v)
-	}
-	if len(verdicts) != len(cases) {
-		t.Fatalf("%d verdicts of %d cases\n%s", len(verdicts), len(cases), said.String())
-	}
-	return verdicts
-}
-
 // TestPage looks at a running fleet's page with a browser; each case is in
 // cases.mjs.
 func TestPage(t *testing.T) {
@@ -189,7 +140,7 @@ func TestPage(t *testing.T) {
 	}
 	f := run(t)
 	env := map[string]string{"URL": f.url, "TOKEN": token, "PROVIDER": f.provider.URL, "PICTURES": os.Getenv("WEIR_PICTURES")}
-	for _, v := range look(t, env, "quiet", "breaker", "past", "order", "parameters", "keyboard", "axe", "phone", "stale") {
+	for _, v := range pagetest.Look(t, env, "quiet", "breaker", "past", "order", "parameters", "keyboard", "axe", "phone", "stale") {
 		t.Run(v.Case, func(t *testing.T) {
 			if v.Fault != "" {
 				t.Error(v.Fault)

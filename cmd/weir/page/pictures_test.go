@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/cmd/weir/load"
+	"weir/cmd/weir/pagetest"
 	"weir/cmd/weir/rig"
 	"weir/sim/incident"
 )
@@ -46,7 +47,7 @@ func TestPictures(t *testing.T) {
 		_, err := load.Run(ctx, load.Options{Incident: inc, Seed: 1, Targets: s.Sidecars, Wanted: p.Demand})
 		played <- err
 	}()
-	for _, v := range look(t, map[string]string{"URL": url, "TOKEN": token, "PROVIDER": "", "PICTURES": folder}, "walk") {
+	for _, v := range pagetest.Look(t, map[string]string{"URL": url, "TOKEN": token, "PROVIDER": "", "PICTURES": folder}, "walk") {
 		if v.Fault != "" {
 			t.Error(v.Fault)
 		}

@@ -1,15 +1,15 @@
-// Looks at a controller's page in a browser: node cases.mjs CASE...
+// Looks at a controller's page, and at reports, in a browser: node cases.mjs CASE...
 // Each case prints one line, {"case", "fault", "figures"}. The environment says
 // where everything is: CHROMIUM, URL of the controller, its TOKEN, the
 // PROVIDER that can be told to refuse, and PICTURES, a folder for screenshots
-// or nothing.
+// or nothing. For reports URL is where a run is shown, or REPORTS are files.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import net from "node:net";
 import { chromium } from "playwright-core";
 
-const { CHROMIUM, TOKEN, PROVIDER, PICTURES } = process.env;
-const url = new URL(process.env.URL);
+const { CHROMIUM, TOKEN, PROVIDER, PICTURES, REPORTS } = process.env;
+const url = new URL(process.env.URL ?? "http://127.0.0.1:1/");
 const patience = { timeout: 40000 }; // for a busy machine
 const soon = 2000; // milliseconds in which a page must show what happened
 
@@ -29,8 +29,8 @@ const home = `http://127.0.0.1:${server.address().port}/`;
 
 const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
 
-// visit opens the page and keeps what it complains of.
-async function visit({ path = "", width = 1280, height = 900, dark = false } = {}) {
+// open opens a page and keeps what it complains of, and whom it asks.
+async function open(address, { width = 1280, height = 900, dark = false } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", locale: "en-GB" });
   const page = await context.newPage();
   page.setDefaultTimeout(patience.timeout);
@@ -39,7 +39,13 @@ async function visit({ path = "", width = 1280, height = 900, dark = false } = {
   page.on("console", (m) => { if (["error", "warning"].includes(m.type())) page.complaints.push(m.text()); });
   page.on("pageerror", (e) => page.complaints.push(String(e)));
   page.on("request", (r) => page.asked.add(new URL(r.url()).origin));
-  await page.goto(home + path);
+  await page.goto(address);
+  return page;
+}
+
+// visit opens the controller's page and waits until it is live.
+async function visit({ path = "", ...how } = {}) {
+  const page = await open(home + path, how);
   await page.waitForFunction(() => document.getElementById("link").textContent === "live" || location.search, null, patience);
   return page;
 }
@@ -52,6 +58,34 @@ async function leave(page) {
 
 async function picture(page, name, fullPage = true) {
   if (PICTURES) await page.screenshot({ path: `${PICTURES}/${name}.png`, fullPage });
+}
+
+// serious is what axe-core finds serious on a page.
+const axeSource = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+async function serious(page, where) {
+  await page.evaluate(axeSource);
+  const { violations } = await page.evaluate(() => window.axe.run(document));
+  return violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => `${where}: ${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 120)).join(" | ")}`);
+}
+
+// wide are the elements that stick out of the screen, but for what scrolls.
+async function wide(page) {
+  const all = await page.evaluate(() => [...document.querySelectorAll("body *")].filter((e) => {
+    for (let p = e.parentElement; p; p = p.parentElement) if (getComputedStyle(p).overflowX !== "visible") return false;
+    return e.getBoundingClientRect().right > innerWidth + 0.5 && e.checkVisibility();
+  }).map((e) => e.outerHTML.slice(0, 90)));
+  if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)) all.push("the page scrolls sideways");
+  return all;
+}
+
+// saves holds that a report's buttons give files away.
+async function saves(page) {
+  for (const button of await page.locator(".downloads button").all()) {
+    const saved = page.waitForEvent("download");
+    await button.click();
+    const text = readFileSync(await (await saved).path(), "utf8");
+    assert.ok(text.length > 40, `${await button.textContent()} gives ${text}`);
+  }
 }
 
 // ask asks the controller itself.
@@ -234,13 +268,8 @@ const cases = {
 
   // axe-core finds nothing serious, in light and in dark, in each state.
   async axe() {
-    const source = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
     const found = [];
-    const check = async (page, where) => {
-      await page.evaluate(source);
-      const { violations } = await page.evaluate(() => window.axe.run(document));
-      for (const v of violations) if (["serious", "critical"].includes(v.impact)) found.push(`${where}: ${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 120)).join(" | ")}`);
-    };
+    const check = async (page, where) => found.push(...await serious(page, where));
     await command("pause", { channel: "spare", for: "10m" });
     for (const dark of [false, true]) {
       const page = await visit({ path: "#/main", dark });
@@ -260,12 +289,7 @@ const cases = {
     const page = await visit({ path: "#/main", width: 375, height: 740 });
     await until(page, "main", "takes calls");
     await page.locator("#charts canvas").first().waitFor();
-    const wide = await page.evaluate(() => [...document.querySelectorAll("body *")].filter((e) => {
-      for (let p = e.parentElement; p; p = p.parentElement) if (getComputedStyle(p).overflowX !== "visible") return false;
-      return e.getBoundingClientRect().right > innerWidth + 0.5 && e.checkVisibility();
-    }).map((e) => e.outerHTML.slice(0, 90)));
-    assert.deepEqual(wide, [], "wider than the screen");
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page scrolls sideways");
+    assert.deepEqual(await wide(page), [], "wider than the screen");
     assert.ok(await page.locator("#verdict").evaluate((e) => e.getBoundingClientRect().bottom < innerHeight / 2), "the verdict is not on the first screen");
     await leave(page);
   },
@@ -297,6 +321,54 @@ const cases = {
     await leave(page);
     const each = (name) => Math.round(((b[name] - a[name]) / span) * 1e4) / 10;
     return { load_ms: loaded, script_ms_per_s: each("ScriptDuration"), task_ms_per_s: each("TaskDuration"), layout_ms_per_s: each("LayoutDuration"), style_ms_per_s: each("RecalcStyleDuration"), layouts_per_s: each("LayoutCount") / 1000, styles_per_s: each("RecalcStyleCount") / 1000, told };
+  },
+
+  // The page of a run that goes on shows both halves as they are told, keeps what
+  // somebody looks at closer, and becomes the report. TELL makes it go on.
+  async side() {
+    const page = await open(home, { width: 375, height: 740 });
+    const tell = (what) => fetch(new URL(what, process.env.TELL), { method: "POST" });
+    const canvases = () => page.locator(".cell canvas").count();
+    await page.locator("#now").filter({ hasText: "uncontrolled" }).waitFor();
+    const rows = await canvases();
+    await tell("half");
+    await page.locator("#now").filter({ hasText: "with Weir" }).waitFor();
+    await page.locator(".card .phase0 dd").first().filter({ hasText: /[0-9]/ }).waitFor();
+    assert.deepEqual(await wide(page), [], "wider than the screen");
+    await tell("over");
+    await page.locator(".verdict.good").waitFor();
+    await page.locator(".card .phase1 dd").first().filter({ hasText: /[0-9]/ }).waitFor();
+    assert.equal(await canvases(), rows, "charts are missing or twice");
+    assert.ok(!(await page.evaluate(() => document.documentElement.hasAttribute("data-live"))), "it still asks");
+    assert.deepEqual([...page.asked], [new URL(home).origin]);
+    assert.deepEqual([...await serious(page, "at its end"), ...await wide(page)], []);
+    await saves(page);
+    await leave(page);
+  },
+
+  // Each report asks nobody, is right on a phone, in light and dark and on
+  // paper, and gives its data away.
+  async reports() {
+    const found = [];
+    for (const file of REPORTS.split("\n")) {
+      for (const [dark, width] of [[false, 1280], [true, 375]]) {
+        const page = await open("file://" + file, { width, dark });
+        const where = `${file} at ${width}`;
+        await page.locator("canvas").first().waitFor();
+        found.push(...(await wide(page)).map((w) => `${where}: sticks out: ${w}`));
+        if (dark) {
+          found.push(...await serious(page, where));
+          await saves(page);
+        } else {
+          await page.emulateMedia({ media: "print" });
+          assert.ok((await page.pdf({ format: "A4" })).length > 10000, `${where}: nothing on paper`);
+        }
+        assert.deepEqual([...page.asked], ["null"], "it asks somebody");
+        await picture(page, `${file.split("/").at(-2)}-${width}`);
+        await leave(page);
+      }
+    }
+    assert.deepEqual(found, []);
   },
 
   // The pictures of the guides, while the 2064 incident is played in ninety

@@ -8,6 +8,7 @@
 //
 // The HTML file asks nobody for anything: its script, style and data are in
 // it, and its content policy forbids every request. It reads on light and dark
-// screens and on paper. Text is escaped wherever it comes from. The package
+// screens and on paper. While a run goes on the same page is served of what there
+// is so far, and then asks its own address, and nobody else. Text is escaped wherever it comes from. The package
 // starts no goroutine and keeps nothing.
 package report

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
+	"slices"
 
 	"weir/cmd/weir/report/assets"
 )
@@ -19,6 +21,7 @@ var pageJS string
 // page is what the template sees.
 type page struct {
 	Run    *Run
+	Live   *Live
 	Rows   []Row
 	Charts []chart
 	Style  template.CSS
@@ -80,18 +83,41 @@ func charts() []chart {
 	}
 }
 
-// WriteHTML writes the page.
-func WriteHTML(w io.Writer, run *Run) error {
+// Live is what the page of a run that goes on says beside.
+type Live struct {
+	// Now says in a sentence how far it is.
+	Now string
+	// Controller is the address of the controller's own page; empty for none.
+	Controller string
+}
+
+// WriteHTML writes the page of a run that is over. It needs nobody.
+func WriteHTML(w io.Writer, run *Run) error { return write(w, run, nil) }
+
+// WriteLive writes the page of a run that goes on, of what there is so far. It
+// asks its own address for itself each second, until that answers with the page
+// of a run that is over.
+func WriteLive(w io.Writer, run *Run, live Live) error { return write(w, run, &live) }
+
+func write(w io.Writer, run *Run, live *Live) error {
 	t, err := template.New("report").Parse(pageHTML)
 	if err != nil {
 		return fmt.Errorf("parse report template: %w", err)
 	}
 	out := bufio.NewWriter(w)
 	p := page{
-		Run: run, Rows: Rows(run.Phases), Charts: charts(),
-		Style:   template.CSS(assets.ChartStyle + assets.Style), // our own files
-		Script:  template.JS(assets.Chart + "\n" + pageJS),      // our own files
-		Picture: template.HTML(picture(run).String()),           // escaped where it is made
+		Run: run, Live: live, Rows: run.Rows, Charts: charts(),
+		Style:  template.CSS(assets.ChartStyle + assets.Style), // our own files
+		Script: template.JS(assets.Chart + "\n" + pageJS),      // our own files
+	}
+	if live == nil {
+		p.Charts = slices.DeleteFunc(p.Charts, run.lacks)
+	}
+	if run.Rows == nil {
+		p.Rows = Rows(run.Phases)
+	}
+	if run.Rows == nil && live == nil {
+		p.Picture = template.HTML(picture(run).String()) // escaped where it is made
 	}
 	if err := t.Execute(out, p); err != nil {
 		return fmt.Errorf("write report: %w", err)
@@ -100,4 +126,16 @@ func WriteHTML(w io.Writer, run *Run) error {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
+}
+
+// lacks reports whether no phase has anything of a chart.
+func (run *Run) lacks(c chart) bool {
+	for i := range run.Phases {
+		for _, l := range c.Lines {
+			if slices.ContainsFunc(run.Phases[i].Samples.column(l.Key), func(v float64) bool { return !math.IsNaN(v) }) {
+				return false
+			}
+		}
+	}
+	return true
 }

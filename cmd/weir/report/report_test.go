@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"math"
 	"os"
@@ -87,6 +88,22 @@ func TestPageAsksNobody(t *testing.T) {
 	}
 	if !strings.Contains(text, `content="default-src &#39;none&#39;;`) && !strings.Contains(text, `content="default-src 'none';`) {
 		t.Error("the page has no content policy that forbids requests")
+	}
+}
+
+// TestLivePageAsksItself holds that the page of a run that goes on may ask where
+// it comes from, and nobody else.
+func TestLivePageAsksItself(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteLive(&out, sample(), Live{Now: hostile, Controller: "http://127.0.0.1:8080"}); err != nil {
+		t.Fatal(err)
+	}
+	text := html.UnescapeString(out.String())
+	if !strings.Contains(text, "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'\">") {
+		t.Error("the page's content policy allows more, or less")
+	}
+	if strings.Contains(out.String(), hostile) {
+		t.Error("foreign text stands in the page unescaped")
 	}
 }
 

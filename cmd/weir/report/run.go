@@ -25,6 +25,8 @@ type Run struct {
 	// CountedFrom is the second of each phase from which figures count.
 	CountedFrom float64 `json:"counted_from_s"`
 	Phases      []Phase `json:"phases"`
+	// Rows are shown in place of those of the phases' figures, if there are any.
+	Rows []Row `json:"-"`
 }
 
 // Phase is one part of a run, with a clock of its own that starts at 0.
@@ -72,7 +74,8 @@ type Figures struct {
 	CallP50 Number `json:"call_p50_s"`
 	CallP99 Number `json:"call_p99_s"`
 	// Recover is the time after the last change of the script until nine
-	// tenths of what could have been served was; NaN for never.
+	// tenths of what could have been served was; NaN for never, infinite while
+	// the run goes on and it was not yet.
 	Recover Number `json:"recover_s"`
 	// WastedTokens are the tokens of provider work that reached nobody.
 	WastedTokens int64 `json:"wasted_tokens"`

@@ -21,7 +21,11 @@ func Rows(phases []Phase) []Row {
 	row := func(main bool, label, note string, show func(*Figures) string) Row {
 		r := Row{Label: label, Note: note, Main: main}
 		for i := range phases {
-			r.Values = append(r.Values, show(&phases[i].Figures))
+			value := none // nothing was counted yet
+			if f := &phases[i].Figures; f.Seconds > 0 {
+				value = show(f)
+			}
+			r.Values = append(r.Values, value)
 		}
 		return r
 	}
@@ -69,10 +73,14 @@ func span(n Number) string {
 }
 
 func never(n Number) string {
-	if math.IsNaN(float64(n)) {
+	switch v := float64(n); {
+	case math.IsNaN(v):
 		return "not within the run"
+	case math.IsInf(v, 0):
+		return none
+	default:
+		return decimal(v, 1) + " s"
 	}
-	return decimal(float64(n), 1) + " s"
 }
 
 // Count shows an integer with its thousands apart.

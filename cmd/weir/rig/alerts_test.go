@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,9 +39,11 @@ type ward struct {
 	name    string
 	about   string   // YAML of its incident, from channels on
 	clients int      // callers, each one call after the other
+	queue   int      // places at the agent, 0 for its default
 	fires   []string // the alerts of its cause
-	harm    func(t *testing.T, s *Stack)
+	harm    func(ctx context.Context, t *testing.T, s *Stack)
 	halfway bool // harm comes in the middle, not at the first look
+	through func(events.Log) events.Log
 }
 
 func wards() []ward {
@@ -51,6 +54,7 @@ workload: [{name: w, route: default, arrivals: {kind: poisson, rate: 1}, input_t
 	channel := func(limits, provider string) string {
 		return fmt.Sprintf("channels: [{name: main, provider: main, limits: {%s}}]\nproviders: [{name: main, %s}]%s", limits, provider, rest)
 	}
+	slow := new(atomic.Int64)
 	const fast = "concurrency: 200, service: {base: 200ms, output_tokens_per_s: 1000}"
 	return []ward{
 		{name: "a fleet that is well", about: channel("rpm: 6000", fast), clients: 4},
@@ -60,11 +64,18 @@ workload: [{name: w, route: default, arrivals: {kind: poisson, rate: 1}, input_t
 		{name: "reports that never came", about: channel("", fast), clients: 2, fires: []string{"WeirEventsLost"}, harm: loseReports, halfway: true},
 		{name: "a log that was replaced", about: channel("", fast), clients: 2, fires: []string{"WeirEventsLost", "WeirLogFault"}, harm: replaceLog, halfway: true},
 		{name: "no bus and no controller", about: channel("", fast), clients: 2, fires: []string{"WeirAgentAlone", "WeirNoLeader"}, harm: stopBus},
+		{name: "more callers than places", about: channel("rpm: 60", fast), clients: 60, queue: 8, fires: []string{"WeirBoundFull", "WeirBudgetNearlyGone"}},
+		{name: "a controller that is too slow", about: channel("", fast), clients: 2, fires: []string{"WeirAgentAlone", "WeirFoldLags"},
+			through: func(l events.Log) events.Log { return &slowLog{l, slow} },
+			harm: func(ctx context.Context, t *testing.T, s *Stack) {
+				slow.Store(int64(20 * time.Millisecond))
+				write(ctx, t, s)
+			}},
 	}
 }
 
 // loseReports has an agent's third report follow its first.
-func loseReports(t *testing.T, s *Stack) {
+func loseReports(_ context.Context, t *testing.T, s *Stack) {
 	all, err := s.Writers([]string{"lossy"})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +89,7 @@ func loseReports(t *testing.T, s *Stack) {
 
 // replaceLog puts an empty log in the place of the one there is, as a disk
 // that was restored does.
-func replaceLog(t *testing.T, s *Stack) {
+func replaceLog(_ context.Context, t *testing.T, s *Stack) {
 	nc, err := s.server.Connect(natslog.Options{Name: "harm"})
 	if err != nil {
 		t.Fatal(err)
@@ -105,9 +116,38 @@ func replaceLog(t *testing.T, s *Stack) {
 }
 
 // stopBus ends the bus, and with it the process that has both.
-func stopBus(_ *testing.T, s *Stack) {
+func stopBus(_ context.Context, _ *testing.T, s *Stack) {
 	_ = s.stopBus() // what then fails is what is looked for
 	s.failed <- errors.New("ended")
+}
+
+// write has ten agents report, together two hundred times a second, until ctx
+// ends: four times as often as a controller reads that takes 20 ms an entry.
+func write(ctx context.Context, t *testing.T, s *Stack) {
+	names := make([]string, 10)
+	for i := range names {
+		names[i] = fmt.Sprintf("busy-%d", i)
+	}
+	all, err := s.Writers(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for n := uint64(0); ; n++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			i := n % uint64(len(all))
+			report := &model.Attempts{Source: model.Source{Agent: names[i], Boot: 1, Seq: 1 + n/uint64(len(all)), Span: 1}}
+			if err := all[i].Write(ctx, events.Encode(nil, report)); err != nil {
+				return // the fleet ends
+			}
+		}
+	}()
 }
 
 // TestReplacedLogIsSeen holds the harm that is recorded to what it is for.
@@ -126,7 +166,7 @@ func TestReplacedLogIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Second)
-	replaceLog(t, s)
+	replaceLog(t.Context(), t, s)
 	waitFor(t, "a fault", func() bool {
 		text := get(t, url+"/metrics")
 		return regexp.MustCompile(`weir_log_faults_total\{kind="[a-z]+"\} [1-9]`).MatchString(text)
@@ -166,7 +206,7 @@ func (w *ward) record(t *testing.T) string {
 		return ""
 	}
 	defer func() { _ = p.Close() }()
-	s, err := Start(t.Context(), Options{Dir: t.TempDir(), Config: inc.Told("test"), Agents: 1, Upstreams: p.Upstreams(), Version: "test"})
+	s, err := Start(t.Context(), Options{Dir: t.TempDir(), Config: inc.Told("test"), Agents: 1, Upstreams: p.Upstreams(), Version: "test", Queue: w.queue, Through: w.through})
 	if err != nil {
 		t.Error(w.name, err)
 		return ""
@@ -188,7 +228,7 @@ func (w *ward) record(t *testing.T) string {
 	defer tick.Stop()
 	for n := range recordTimes {
 		if w.harm != nil && (n == recordTimes/2 && w.halfway || n == 4 && !w.halfway) {
-			w.harm(t, s)
+			w.harm(ctx, t, s)
 		}
 		look(series, watched, n, s.Sidecars[0])
 		select {

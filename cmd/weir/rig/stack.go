@@ -66,6 +66,10 @@ type Options struct {
 	Params *model.Params
 	// Version is this software's version, for people.
 	Version string
+	// Queue is how many requests may wait at each agent; 0 means its default.
+	Queue int
+	// Through is what the controller sees the log through; nil means as it is.
+	Through func(events.Log) events.Log
 	// Token is what an order through Web must show; without one it takes none.
 	Token string
 	// Logger hears of trouble inside; nil means nobody does.
@@ -153,8 +157,12 @@ func (s *Stack) startController(ctx context.Context, o *Options) error {
 		return err
 	}
 	s.onClose(func(context.Context) error { return state.Close() })
+	log := events.Log(s.Log)
+	if o.Through != nil {
+		log = o.Through(log)
+	}
 	s.Loop, err = controller.New(controller.Options{
-		Fleet: o.Config.Fleet, Log: s.Log, Outbox: outbox, Store: state, Version: o.Version, Config: o.Config, Logger: o.Logger,
+		Fleet: o.Config.Fleet, Log: log, Outbox: outbox, Store: state, Version: o.Version, Config: o.Config, Logger: o.Logger,
 		Metrics: s.metrics,
 	})
 	if err != nil {
@@ -268,7 +276,7 @@ func (s *Stack) startAgent(i int, o *Options) error {
 		params = *o.Params
 	}
 	client, err := agent.New(agent.Config{
-		Agent: name, Params: params, Version: o.Version, Fleet: o.Config, Upstreams: upstreams, Writer: writer, Inbox: inbox, Metrics: set, Log: o.Logger,
+		Agent: name, Params: params, Version: o.Version, Fleet: o.Config, Upstreams: upstreams, Writer: writer, Inbox: inbox, Metrics: set, Log: o.Logger, Queue: o.Queue,
 	})
 	if err != nil {
 		return fmt.Errorf("start %s: %w", name, err)

@@ -12,6 +12,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"weir/controller"
 	"weir/model"
@@ -143,26 +144,50 @@ func (m *Model) View() tea.View {
 // render draws the screen, no wider and no higher than it is.
 func (m *Model) render() string {
 	lines := m.head()
-	rows := m.table()
-	room := max(m.height-len(lines)-len(rows)-3, 3)
-	if most := max(m.height-len(lines)-8, 3); len(rows) > most {
+	rows, whole := m.table()
+	why := m.why(whole)
+	if most := max(m.height-len(lines)-len(why)-8, 3); len(rows) > most {
 		first := min(max(m.at-most/2, 0), len(rows)-most)
 		rows = append(rows[:1:1], rows[1+first:min(1+first+most-1, len(rows))]...)
-		room = max(m.height-len(lines)-len(rows)-3, 3)
 	}
-	lines = append(lines, rows...)
+	lines = append(append(lines, rows...), why...)
 	title := "decisions"
 	if m.open != "" {
 		title += " of " + m.open
 	}
 	lines = append(lines, "", bold(title))
-	for _, d := range m.feed[:min(len(m.feed), room)] {
-		lines = append(lines, m.decision(&d))
+	for i := 0; i < len(m.feed) && len(lines) < m.height; i++ {
+		lines = append(lines, m.wrap(m.decision(&m.feed[i]), 2)...)
 	}
 	for i, line := range lines {
 		lines[i] = lipgloss.NewStyle().MaxWidth(m.width).Render(line)
 	}
 	return strings.Join(lines[:min(len(lines), m.height)], "\n")
+}
+
+// why is the chosen channel's reason, where its row does not hold it whole.
+func (m *Model) why(whole bool) []string {
+	if m.at >= len(m.now.Channels) || whole {
+		return nil
+	}
+	c := &m.now.Channels[m.at]
+	if c.Reason == "" {
+		return nil
+	}
+	return append([]string{""}, m.wrap(bold(c.Name)+"  "+c.Reason, 2)...)
+}
+
+// wrap breaks a line where the screen ends, and indents what follows.
+func (m *Model) wrap(line string, indent int) []string {
+	if lipgloss.Width(line) <= m.width {
+		return []string{line}
+	}
+	room := max(m.width-indent, 1)
+	lines := strings.Split(ansi.Wrap(line, room, " "), "\n")
+	for i := 1; i < len(lines); i++ {
+		lines[i] = strings.Repeat(" ", indent) + lines[i]
+	}
+	return lines
 }
 
 func (m *Model) head() []string {
@@ -178,10 +203,8 @@ func (m *Model) head() []string {
 	case n.At.IsZero():
 		state = faint("asking the controller")
 	}
-	return []string{
-		bold("weir "+n.Fleet) + fmt.Sprintf("  %s, term %d, record %d, %d behind, %d agents", leads, n.Term, n.Seq, n.Lag, n.Agents),
-		state, "",
-	}
+	name := bold("weir "+n.Fleet) + fmt.Sprintf("  %s, term %d, record %d, %d behind, %d agents", leads, n.Term, n.Seq, n.Lag, n.Agents)
+	return append(append(m.wrap(name, 2), m.wrap(state, 2)...), "")
 }
 
 func since(at time.Time) string {
@@ -191,16 +214,42 @@ func since(at time.Time) string {
 	return at.Format(time.TimeOnly)
 }
 
+// The columns by their place in a row.
+const (
+	colName = iota
+	colState
+	colWindow
+	colInFlight
+	colWaiting
+	colOK
+	colRefused
+	colFailed
+	colWeight
+	colLatency
+	colReason
+)
+
 // columns are the headings; all but the first two and the last are numbers.
 func columns() []string {
 	return []string{"CHANNEL", "STATE", "WINDOW", "IN FLIGHT", "WAITING", "OK/S", "REFUSED/S", "FAILED/S", "WEIGHT", "LATENCY", "REASON"}
 }
 
-// table draws the channels, a heading first, each column as wide as needed.
-func (m *Model) table() []string {
+// leastReason is how many places a reason needs to say anything, mostName the
+// most that a name takes.
+const (
+	leastReason = 24
+	mostName    = 32
+)
+
+// table draws the channels, a heading first, each column as wide as needed, and
+// reports whether the chosen one's reason is whole. Where the screen is too
+// narrow the columns go that one misses least.
+func (m *Model) table() (lines []string, whole bool) {
 	cells := [][]string{columns()}
 	for i := range m.now.Channels {
-		cells = append(cells, m.row(&m.now.Channels[i]))
+		row := m.row(&m.now.Channels[i])
+		row[colName] = ansi.Truncate(row[colName], max(min(mostName, m.width/3), 8), "…")
+		cells = append(cells, row)
 	}
 	width := make([]int, len(cells[0]))
 	for _, row := range cells {
@@ -208,22 +257,39 @@ func (m *Model) table() []string {
 			width[k] = max(width[k], lipgloss.Width(cell))
 		}
 	}
-	lines := make([]string, len(cells))
-	for i, row := range cells {
-		lines[i] = m.line(i, row, width)
+	left := m.width
+	for _, w := range width[:colReason] {
+		left -= w + 2
 	}
-	return lines
+	for _, k := range []int{colWeight, colFailed, colLatency, colOK, colWaiting, colInFlight} {
+		if left >= leastReason || left >= 0 && k < colWeight {
+			break
+		}
+		left += width[k] + 2
+		width[k] = 0
+	}
+	if left < leastReason {
+		width[colReason] = 0
+	}
+	for i, row := range cells {
+		lines = append(lines, m.line(i, row, width))
+	}
+	chosen := m.at + 1
+	return lines, chosen >= len(cells) || width[colReason] > 0 && lipgloss.Width(cells[chosen][colReason]) <= left
 }
 
+// line draws a row; columns without width are left out.
 func (m *Model) line(i int, row []string, width []int) string {
 	var b strings.Builder
-	last := len(row) - 1
 	for k, cell := range row {
+		if width[k] == 0 {
+			continue
+		}
 		pad := strings.Repeat(" ", width[k]-lipgloss.Width(cell))
 		switch {
-		case k == last:
+		case k == colReason:
 			b.WriteString(cell)
-		case k < 2:
+		case k <= colState:
 			b.WriteString(cell + pad + "  ")
 		default:
 			b.WriteString(pad + cell + "  ")

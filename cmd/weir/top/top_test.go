@@ -79,6 +79,31 @@ func TestTop(t *testing.T) {
 	}
 }
 
+// TestTopOnNarrowScreens holds that what one looks for first is whole on a
+// narrow screen: the state, the window, the refusals and the chosen one's reason.
+func TestTopOnNarrowScreens(t *testing.T) {
+	stopped := channel("主频道-of-the-far-away-provider-in-the-north", 50)
+	stopped.Breaker, stopped.Wait, stopped.Reason = "open", 12*model.Second, "opened until an operator closes it, since the provider refused the last five of eight calls"
+	f := &fleet{look: Look{At: time.Unix(100, 0), Fleet: "f", Leads: true, Channels: []model.FleetChannel{stopped, channel("main", 100)}}}
+	m := New(t.Context(), f)
+	see(m)
+	for _, size := range [][2]int{{160, 40}, {100, 30}, {80, 24}, {60, 24}} {
+		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		got := screen(m)
+		words := strings.Join(strings.Fields(got), " ")
+		for _, want := range []string{"stopped for 12s", "WINDOW", "12.5", "REFUSED/S", "since the provider refused the last five of eight calls"} {
+			if !strings.Contains(words, want) {
+				t.Errorf("%v: the screen lacks %q:\n%s", size, want, got)
+			}
+		}
+		for _, line := range strings.Split(got, "\n") {
+			if lipgloss.Width(line) > size[0] {
+				t.Errorf("%v: %q is %d wide", size, line, lipgloss.Width(line))
+			}
+		}
+	}
+}
+
 // TestTopFitsTheScreen draws many channels on screens of all sizes.
 func TestTopFitsTheScreen(t *testing.T) {
 	f := &fleet{look: Look{At: time.Unix(1, 0)}}

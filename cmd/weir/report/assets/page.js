@@ -1,25 +1,31 @@
 (() => {
   "use strict";
-  const run = JSON.parse(document.getElementById("run").textContent);
   const charts = JSON.parse(document.getElementById("chart-list").textContent);
   const cells = [...document.querySelectorAll(".cell")];
-  const seconds = Math.max(...run.phases.map(p => p.seconds));
   const sync = uPlot.sync("phases");
   const height = 172;
+  const root = document.documentElement;
   let plots = [];
+  let run, seconds, tops; // tops: the upper end of each row's scale, one for all phases
 
-  const tone = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+  const tone = name => getComputedStyle(root).getPropertyValue("--" + name).trim();
 
   const show = (v, unit) => v == null ? "–" : (Math.abs(v) >= 100 ? v.toFixed(0) : Math.abs(v) >= 10 ? v.toFixed(1) : v.toFixed(2)) + unit;
 
-  // tops holds the upper end of each row's scale: one for all phases.
-  const tops = charts.map(c => {
-    let top = c.top;
-    for (const p of run.phases)
-      for (const l of c.lines)
-        if (!l.free) for (const v of p.samples[l.key]) if (v > top) top = v;
-    return top > c.top ? top * 1.06 : top;
-  });
+  // instant is a second of a phase, in the unit of its length.
+  const instant = s => seconds < 600 ? s + " s" : seconds < 14400 ? +(s / 60).toFixed(1) + " min" : +(s / 3600).toFixed(2) + " h";
+
+  function read() {
+    run = JSON.parse(document.getElementById("run").textContent);
+    seconds = Math.max(...run.phases.map(p => p.seconds));
+    tops = charts.map(c => {
+      let top = c.top;
+      for (const p of run.phases)
+        for (const l of c.lines)
+          if (!l.free) for (const v of p.samples[l.key]) if (v > top) top = v;
+      return top > c.top ? top * 1.06 : top;
+    });
+  }
 
   function upright(u, at, color, dash) {
     const x = Math.round(u.valToPos(at, "x", true)) + .5;
@@ -49,7 +55,7 @@
     u.ctx.setLineDash([]);
     u.ctx.strokeStyle = tone("weir");
     const floor = u.bbox.top + u.bbox.height;
-    for (const d of phase.decisions) {
+    for (const d of phase.decisions ?? []) {
       const x = Math.round(u.valToPos(d.at_s, "x", true)) + .5;
       if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
       u.ctx.beginPath();
@@ -60,20 +66,20 @@
     u.ctx.restore();
   }
 
-  function options(chart, top, phase, width) {
+  function options(chart, lines, row, phase, width) {
     const axis = { stroke: tone("muted"), font: "11px " + tone("sans"), grid: { stroke: tone("rule"), width: 1 }, ticks: { show: false } };
     return {
       width, height,
       padding: [8, 14, 0, 0],
       cursor: { sync: { key: sync.key, scales: ["x", null] }, points: { size: 5 }, y: false, drag: { x: true, y: false } },
-      scales: { x: { time: false, range: (u, min, max) => [min, max] }, y: { range: [0, top] } },
+      scales: { x: { time: false, range: (u, min, max) => [min, max] }, y: { range: () => [0, tops[row]] } },
       axes: [
-        { ...axis, size: 26, values: (u, vs) => vs.map(v => v + " s") },
+        { ...axis, size: 26, values: (u, vs) => vs.map(instant) },
         { ...axis, size: 46 },
       ],
       series: [
-        { label: "at", value: (u, v) => show(v, " s") },
-        ...chart.lines.map(l => ({
+        { label: "at", value: (u, v) => v == null ? "–" : seconds < 600 ? show(v, " s") : instant(Math.round(v)) },
+        ...lines.map(l => ({
           label: l.label,
           stroke: tone(l.tone),
           width: l.tone === "quiet" ? 1 : 1.75,
@@ -84,22 +90,57 @@
           value: (u, v) => show(v, chart.unit),
         })),
       ],
-      hooks: { drawClear: [under], draw: [u => over(u, phase)] },
+      hooks: { drawClear: [under], draw: [u => over(u, run.phases[phase])] },
     };
+  }
+
+  // linesOf are the lines that a cell has anything of.
+  const linesOf = cell => charts[cell.dataset.chart].lines.filter(l => run.phases[cell.dataset.phase].samples[l.key].some(v => v != null));
+  const keysOf = lines => lines.map(l => l.key).join();
+
+  function dataOf(cell, lines) {
+    const s = run.phases[cell.dataset.phase].samples;
+    return [s.t_s, ...(lines.length ? lines.map(l => s[l.key]) : [s.t_s.map(() => null)])];
   }
 
   function draw() {
     for (const p of plots) { sync.unsub(p); p.destroy(); }
     plots = cells.map(cell => {
-      const chart = charts[cell.dataset.chart], phase = run.phases[cell.dataset.phase];
-      const lines = chart.lines.filter(l => phase.samples[l.key].some(v => v != null));
-      const data = [phase.samples.t_s, ...lines.map(l => phase.samples[l.key])];
-      if (lines.length === 0) data.push(phase.samples.t_s.map(() => null));
-      const shown = { ...chart, lines: lines.length ? lines : [{ label: "nobody decides here", tone: "quiet" }] };
-      const u = new uPlot(options(shown, tops[cell.dataset.chart], phase, cell.clientWidth), data, cell);
+      const { chart, phase } = cell.dataset, lines = linesOf(cell);
+      const none = { label: run.phases[phase].samples.t_s.length ? "nobody decides here" : "not yet", tone: "quiet" };
+      const u = new uPlot(options(charts[chart], lines.length ? lines : [none], chart, phase, cell.clientWidth), dataOf(cell, lines), cell);
       u.setScale("x", { min: 0, max: seconds });
+      u.keys = keysOf(lines);
       return u;
     });
+  }
+
+  // renew puts in what another page of the same run has, and leaves the charts
+  // where they are looked at.
+  function renew(page) {
+    const fresh = page.querySelectorAll("[data-part]");
+    document.querySelectorAll("[data-part]").forEach((at, i) => at.replaceWith(fresh[i]));
+    root.toggleAttribute("data-live", page.documentElement.hasAttribute("data-live"));
+    read();
+    if (plots.some((u, i) => u.keys !== keysOf(linesOf(cells[i])))) return draw();
+    plots.forEach((u, i) => {
+      const { min, max } = u.scales.x;
+      u.setData(dataOf(cells[i], linesOf(cells[i])), false);
+      u.setScale("x", { min, max });
+    });
+  }
+
+  // follow takes the page anew each second while its run goes on.
+  async function follow() {
+    while (root.hasAttribute("data-live")) {
+      await new Promise(done => setTimeout(done, 1000));
+      try {
+        const answer = await fetch(location.href, { cache: "no-store" });
+        renew(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      } catch {
+        document.getElementById("link").textContent = "Whoever runs it does not answer: this is how it stood when it last did.";
+      }
+    }
   }
 
   function save(name, type, text) {
@@ -123,26 +164,28 @@
       save("weir-" + phase.name.toLowerCase().replace(/[^a-z0-9]+/g, "-") + ".csv", "text/csv", csv(phase));
     });
 
-  for (const field of document.querySelectorAll("[data-filter]"))
-    field.addEventListener("input", () => {
-      const want = field.value.toLowerCase();
-      for (const tr of document.getElementById(field.dataset.filter).tBodies[0].rows)
-        tr.hidden = !tr.textContent.toLowerCase().includes(want);
-    });
+  addEventListener("input", ({ target }) => {
+    if (!target.dataset.filter) return;
+    const want = target.value.toLowerCase();
+    for (const tr of document.getElementById(target.dataset.filter).tBodies[0].rows)
+      tr.hidden = !tr.textContent.toLowerCase().includes(want);
+  });
 
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; draw(); } });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   // Paper is light and narrower; a canvas does not follow by itself.
   addEventListener("beforeprint", () => {
-    document.documentElement.classList.add("on-paper");
+    root.classList.add("on-paper");
     document.querySelector(".grid").style.width = "700px";
     draw();
   });
   addEventListener("afterprint", () => {
-    document.documentElement.classList.remove("on-paper");
+    root.classList.remove("on-paper");
     document.querySelector(".grid").style.width = "";
     draw();
   });
+  read();
   draw();
+  follow();
 })();
