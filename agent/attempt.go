@@ -193,14 +193,10 @@ func (a *attempt) medium() bool {
 // observed reports whether nothing that happens on the channel binds: then the
 // client gets what the provider says, as it says it.
 func (a *attempt) observed() bool {
-	var v model.GateView
-	a.x.transport.client.View(&v)
-	for i := range v.Channels {
-		if v.Channels[i].Channel == a.permit.Channel {
-			return v.Channels[i].Mode == model.ModeObserve
-		}
-	}
-	return false
+	c := a.x.transport.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gate.Observes(a.permit.Channel)
 }
 
 // expose gives the answer to the client.
@@ -226,7 +222,7 @@ func (a *attempt) judged(v classify.Verdict, err error) {
 	}
 	if a.resp != nil {
 		o.Status = uint16(a.resp.StatusCode)
-		if !o.UsageKnown && a.resp.StatusCode < 300 && !v.Class.Refused() && a.bytes > 0 {
+		if !o.UsageKnown && a.resp.StatusCode < 300 && a.bytes > 0 && a.worked(v.Class) {
 			o.In, o.Out = x.transport.client.estimates.correct(a.permit.Channel, x.body.Input), a.guessOutput()
 		}
 	}
@@ -237,6 +233,13 @@ func (a *attempt) judged(v classify.Verdict, err error) {
 		}
 	}
 	a.outcome = o
+}
+
+// worked reports whether the provider did some work for an attempt of that
+// class, so that what is not known of its use is estimated: also where it gave
+// up in the middle of its answer.
+func (a *attempt) worked(c model.Class) bool {
+	return !c.Refused() && c != model.ClassInvalid || a.judge.Content()
 }
 
 // blame says whose doing a broken attempt is: the client's, a deadline's that

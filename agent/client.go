@@ -190,21 +190,12 @@ func (c *Client) Warning(tenant string) string {
 // Mode returns what binds here: ModeObserve where no channel holds anything
 // back, whoever said so.
 func (c *Client) Mode() model.Mode {
-	var v model.GateView
-	c.View(&v)
-	return modeOf(&v)
-}
-
-func modeOf(v *model.GateView) model.Mode {
-	if len(v.Channels) == 0 {
-		return v.Mode
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gate.ObservesAll() {
+		return model.ModeObserve
 	}
-	for i := range v.Channels {
-		if v.Channels[i].Mode != model.ModeObserve {
-			return model.ModeEnforce
-		}
-	}
-	return model.ModeObserve
+	return model.ModeEnforce
 }
 
 // Fleet returns the configuration in force, which must not be changed.
@@ -259,6 +250,7 @@ func (c *Client) setConfig(seq uint64, cfg *model.Config) {
 		return
 	}
 	c.fleet.Store(f)
+	c.meter.keep(f.routes)
 	c.gate.SetConfig(now, seq, f.config)
 	c.after(now)
 }

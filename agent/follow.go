@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/agent/dialect"
 	"weir/model"
 )
 
@@ -25,6 +26,7 @@ type bookReader struct {
 	book   *book
 	off    int64
 	closed bool
+	late   bool // it was closed since the answer did not begin in time
 }
 
 // Read implements io.Reader.
@@ -55,12 +57,21 @@ func (r *bookReader) Read(p []byte) (int, error) {
 
 // Close implements io.Closer. When nobody follows any more the call ends.
 func (r *bookReader) Close() error {
+	r.leave(false)
+	return nil
+}
+
+// leave ends the reader; late, only if its answer has not begun.
+func (r *bookReader) leave(late bool) {
 	b := r.book
 	b.shelf.mu.Lock()
 	defer b.shelf.mu.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r.closed = true
+	if late && (b.head != nil || b.ended || r.closed) {
+		return
+	}
+	r.closed, r.late = true, r.late || late
 	delete(b.readers, r)
 	if len(b.readers) == 0 && b.cancel != nil {
 		b.shelf.remove(b) // nobody may follow what is given up
@@ -68,7 +79,6 @@ func (r *bookReader) Close() error {
 		b.cancel = nil
 	}
 	b.cond.Broadcast()
-	return nil
 }
 
 // head waits for the answer's head.
@@ -80,6 +90,8 @@ func (r *bookReader) head() (*http.Response, error) {
 		b.cond.Wait()
 	}
 	switch {
+	case r.late:
+		return nil, errDeadline
 	case r.closed:
 		return nil, errClosed
 	case b.head == nil:
@@ -157,17 +169,23 @@ func (x *exchange) follow(s *shelf, key shelfKey, asks shelfPrint) (*http.Respon
 		go x.write(r.book, cancel)
 	} else {
 		x.release()
+		over := time.AfterFunc(time.Until(x.due()), func() { r.leave(true) })
+		defer over.Stop()
 	}
 	stop := context.AfterFunc(client, func() { _ = r.Close() })
 	head, err := r.head()
-	if !fresh {
+	late := errors.Is(err, errDeadline)
+	if !fresh && !late {
 		x.followed(head, err)
 	}
 	if err != nil {
 		stop()
 		_ = r.Close()
-		if client.Err() != nil {
+		switch {
+		case client.Err() != nil:
 			err = context.Cause(client)
+		case late:
+			return x.refuse(&dialect.Fault{Class: model.ClassCanceled, Code: codeOf(model.ClassCanceled), Message: "the same call is on its way, and its answer did not begin before the deadline", Wait: -1}), nil
 		}
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"weir/model"
@@ -26,31 +28,35 @@ const paceDoubt = 2
 // Forecast returns what awaits a request of that priority for a route; ok is
 // false when there is no such route.
 func (c *Client) Forecast(route string, p model.Priority) (f Forecast, ok bool) {
+	var v model.GateView
+	c.View(&v)
+	return c.ForecastBy(&v, route, p)
+}
+
+// ForecastBy is Forecast by a view that was taken lately.
+func (c *Client) ForecastBy(v *model.GateView, route string, p model.Priority) (f Forecast, ok bool) {
 	r := c.fleet.Load().routes[route]
 	if r == nil {
 		return f, false
 	}
-	var v model.GateView
-	c.View(&v)
-	return forecast(r, p, &v), true
+	return forecast(r, p, v), true
 }
 
 func forecast(r *model.RouteConfig, p model.Priority, v *model.GateView) Forecast {
 	f := Forecast{Position: 1, Least: opens(r, v), Most: -1}
-	for i := range v.Queues {
-		q := &v.Queues[i]
-		if q.Route != r.Name {
-			continue
-		}
-		for at := p; int(at) < len(q.Waiting); at++ {
-			f.Position += q.Waiting[at]
-		}
-		switch {
-		case q.Pace > 0:
-			f.Most = f.Least + paceDoubt*time.Duration(f.Position)*q.Pace.Duration()
-		case f.Position == 1 && f.Least == 0 && room(r, v):
-			f.Most = 0
-		}
+	at, ok := slices.BinarySearchFunc(v.Queues, r.Name, func(q model.QueueView, name string) int { return strings.Compare(q.Route, name) })
+	if !ok {
+		return f
+	}
+	q := &v.Queues[at]
+	for at := p; int(at) < len(q.Waiting); at++ {
+		f.Position += q.Waiting[at]
+	}
+	switch {
+	case q.Pace > 0:
+		f.Most = f.Least + paceDoubt*time.Duration(f.Position)*q.Pace.Duration()
+	case f.Position == 1 && f.Least == 0 && room(r, v):
+		f.Most = 0
 	}
 	return f
 }
@@ -80,10 +86,9 @@ func each(r *model.RouteConfig, v *model.GateView, yield func(c *model.ChannelVi
 		return
 	}
 	for _, w := range r.Tiers[0].Channels {
-		for i := range v.Channels {
-			if v.Channels[i].Channel == w.Channel {
-				yield(&v.Channels[i])
-			}
+		at, ok := slices.BinarySearchFunc(v.Channels, w.Channel, func(c model.ChannelView, name string) int { return strings.Compare(c.Channel, name) })
+		if ok {
+			yield(&v.Channels[at])
 		}
 	}
 }

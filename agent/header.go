@@ -28,6 +28,11 @@ var (
 
 const weirPrefix = "X-Weir-"
 
+// idempotencyHeaders are what makes an http.Transport send a request again by
+// itself, without a permit, when a connection breaks that was used before. It
+// looks for these spellings alone; to a provider all are the same.
+var idempotencyHeaders = [...]string{headerIdempotency, "X-" + headerIdempotency}
+
 // upstreamHeader returns a request's headers as a provider gets them, without
 // a key.
 func upstreamHeader(in http.Header) http.Header {
@@ -39,6 +44,12 @@ func upstreamHeader(in http.Header) http.Header {
 		out[name] = values
 	}
 	drop(out, in, requestHeaders[:])
+	for _, name := range idempotencyHeaders {
+		if values, ok := out[name]; ok {
+			delete(out, name)
+			out[strings.ToLower(name)] = values
+		}
+	}
 	return out
 }
 

@@ -74,6 +74,48 @@ func TestHurry(t *testing.T) {
 	}
 }
 
+// TestTooLateIsToldAtOnce holds that who waits is refused as soon as there is
+// less time left than a call takes, and not only when a slot becomes free.
+func TestTooLateIsToldAtOnce(t *testing.T) {
+	rules := shipped(t)
+	synctest.Test(t, func(t *testing.T) {
+		usual, long := takes(10*time.Second), takes(10*time.Minute)
+		s := newSidecar(t, rules, 1, func(n int64, w http.ResponseWriter, r *http.Request) {
+			if n == 4 {
+				long(n, w, r)
+				return
+			}
+			usual(n, w, r)
+		})
+		for range 3 {
+			s.call(t.Context(), false)
+			time.Sleep(11 * time.Second)
+		}
+		first := s.call(t.Context(), false)
+		synctest.Wait()
+		stated := s.call(t.Context(), false, "X-Weir-Deadline-Ms", "15000")
+		said := s.call(t.Context(), false, "X-Stainless-Timeout", "15")
+		patient := s.call(t.Context(), false)
+		time.Sleep(4 * time.Second)
+		if a, b := stated.status.Load(), said.status.Load(); a != 0 || b != 0 {
+			t.Errorf("with time for a call left they ended with %d, %d", a, b)
+		}
+		time.Sleep(2 * time.Second)
+		for _, h := range []*heard{stated, said} {
+			if text, _ := h.last.Load().(string); h.status.Load() != 503 || !strings.Contains(text, "a call takes longer than the deadline leaves") {
+				t.Errorf("status %d: %s", h.status.Load(), text)
+			}
+		}
+		if first.status.Load() != 0 || patient.status.Load() != 0 {
+			t.Error("the slot became free")
+		}
+		time.Sleep(20 * time.Minute)
+		if first.status.Load() != 200 || patient.status.Load() != 200 {
+			t.Errorf("the others ended with %d, %d", first.status.Load(), patient.status.Load())
+		}
+	})
+}
+
 // TestHurryEndsNothing holds that a call goes on while its client is there,
 // though the client said that it would leave: what an SDK says is a plan.
 func TestHurryEndsNothing(t *testing.T) {

@@ -40,20 +40,36 @@ func waitBounds() []float64 {
 // else ended it. Routes that the fleet does not have are counted together,
 // since their names are the callers'.
 func (c *Client) ended(route, outcome string, took model.Nanos) {
+	m := c.meter
+	m.mu.Lock()
 	if c.fleet.Load().routes[route] == nil {
 		route = ""
 	}
-	m := c.meter
 	at := [2]string{route, outcome}
-	m.mu.Lock()
 	h := m.requests[at]
 	if h == nil {
-		name := fmt.Sprintf("weir_request_seconds{route=%q,outcome=%q}", route, outcome)
-		h = m.set.GetOrCreatePrometheusHistogramExt(name, requestBounds())
+		h = m.set.GetOrCreatePrometheusHistogramExt(requestMetric(at), requestBounds())
 		m.requests[at] = h
 	}
 	m.mu.Unlock()
 	h.Update(took.Duration().Seconds())
+}
+
+func requestMetric(at [2]string) string {
+	return fmt.Sprintf("weir_request_seconds{route=%q,outcome=%q}", at[0], at[1])
+}
+
+// keep drops the times of routes that are no longer configured, which would
+// grow with every push that renames one.
+func (m *meter) keep(routes map[string]*model.RouteConfig) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for at := range m.requests {
+		if at[0] != "" && routes[at[0]] == nil {
+			delete(m.requests, at)
+			m.set.UnregisterMetric(requestMetric(at))
+		}
+	}
 }
 
 // writeMetrics writes what the gate counts.
@@ -77,7 +93,7 @@ func (c *Client) writeMetrics(w io.Writer) {
 		metrics.WriteCounterUint64(w, fmt.Sprintf("weir_would_refuse_total{channel=%q}", ch.Channel), ch.WouldRefuse)
 		gauge(w, fmt.Sprintf("weir_lease_slots{channel=%q}", ch.Channel), ch.Share)
 	}
-	mode := modeOf(&v)
+	mode := c.Mode()
 	for _, m := range [...]model.Mode{model.ModeEnforce, model.ModeObserve} {
 		gauge(w, fmt.Sprintf("weir_mode{mode=%q}", m), number(m == mode))
 	}

@@ -123,7 +123,8 @@ func (x *exchange) means() *meaning {
 
 // embed returns a text's embedding, of length 1. It is a call as any other.
 func (x *exchange) embed(text string) ([]float32, error) {
-	ctx, cancel := context.WithTimeout(x.req.Context(), embedWithin)
+	within := min(embedWithin, max(time.Until(x.due()), time.Millisecond))
+	ctx, cancel := context.WithTimeout(x.req.Context(), within)
 	defer cancel()
 	body, err := json.Marshal(map[string]string{"model": x.transport.client.cfg.Semantic.Route, "input": text})
 	if err != nil {
@@ -136,7 +137,7 @@ func (x *exchange) embed(text string) ([]float32, error) {
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set(headerTenant, x.request.Tenant)
 	req.Header.Set(headerPriority, x.request.Priority.String())
-	req.Header.Set(headerDeadline, strconv.FormatInt(embedWithin.Milliseconds(), 10))
+	req.Header.Set(headerDeadline, strconv.FormatInt(max(within.Milliseconds(), 1), 10))
 	e := &exchange{transport: x.transport, req: req, came: time.Now(), id: rand.Uint64()}
 	if fault := e.read(); fault != nil {
 		e.release()

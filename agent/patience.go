@@ -46,18 +46,23 @@ func (x *exchange) hurry() {
 	if !ok || x.kept || x.body.Stream || x.dialect == dialect.Media {
 		return
 	}
-	usual := x.request.Deadline
-	if usual.IsZero() {
-		total := x.transport.client.Fleet().Retry.Total
-		if total <= 0 {
-			total = model.UsualTotal
-		}
-		usual = x.came.Add(total.Duration())
-	}
+	usual := x.due()
 	if gone := x.came.Add(wait); gone.Before(usual) {
 		x.usual, x.hurried = usual, true
 		x.request.Deadline = gone
 	}
+}
+
+// due returns when the request must have ended.
+func (x *exchange) due() time.Time {
+	if !x.request.Deadline.IsZero() {
+		return x.request.Deadline
+	}
+	total := x.transport.client.Fleet().Retry.Total
+	if total <= 0 {
+		total = model.UsualTotal
+	}
+	return x.came.Add(total.Duration())
 }
 
 // ends returns when an attempt that starts now must have ended.

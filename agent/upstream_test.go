@@ -95,7 +95,7 @@ func TestHeaders(t *testing.T) {
 		"X-Forwarded-For": {"10.0.0.1"}, "X-Hop": {"1"}, "X-Weir-Tenant": {"t"}, "X-Stainless-Lang": {"go"},
 	}
 	want := http.Header{
-		"Accept": {"*/*"}, "Anthropic-Version": {"2023-06-01"}, "Content-Type": {"application/json"}, "Idempotency-Key": {"i"}, "X-Stainless-Lang": {"go"},
+		"Accept": {"*/*"}, "Anthropic-Version": {"2023-06-01"}, "Content-Type": {"application/json"}, "idempotency-key": {"i"}, "X-Stainless-Lang": {"go"},
 	}
 	if diff := cmp.Diff(want, upstreamHeader(in)); diff != "" {
 		t.Error(diff)

@@ -339,6 +339,9 @@ func (g *Gate) wakeOf(now Nanos, r *gateRequest) Nanos {
 	if r.avoid != nil {
 		at = min(at, r.avoidUntil)
 	}
+	if fades := g.fades(now, r); fades > now {
+		at = min(at, fades)
+	}
 	return at
 }
 

@@ -60,10 +60,37 @@ func (g *Gate) due(now Nanos) {
 			r.state = gateFree
 			g.enqueue(now, r)
 			g.dirty = true
-		default:
+		case g.fades(now, r) > now || !g.faded(now, r):
 			g.move(now, r)
 		}
 	}
+}
+
+// fades returns when r has too little time left for a good call wherever it may
+// ever go, its deadline where the time of a call is not known somewhere.
+func (g *Gate) fades(now Nanos, r *gateRequest) Nanos {
+	least, level := gateNever, 0
+	for i := nextTier(r.tiers, 0); i >= 0; i = nextTier(r.tiers, i+1) {
+		for _, choice := range r.route.tiers[i].choices {
+			mean, _ := choice.channel.pace.expect(now, r.tokens)
+			least = min(least, mean)
+		}
+		if level++; level > int(r.level) && r.route.patience(r.core) < 0 {
+			break
+		}
+	}
+	if least == 0 || least == gateNever {
+		return r.deadline
+	}
+	return r.deadline - least + 1
+}
+
+// faded ends r, which waits and has too little time left for a call: nobody
+// need wait for a slot to hear that. It reports false where r waits for
+// something else, such as the channel that just failed it.
+func (g *Gate) faded(now Nanos, r *gateRequest) bool {
+	g.place(now, r)
+	return r.state != gateQueued
 }
 
 // expired refuses a request whose deadline has come.

@@ -105,10 +105,7 @@ func (o *Outcome) spentOf(c *ChannelConfig, reserved Tokens) Tokens {
 		}
 		return 0 // no work was done
 	case ClassInvalid, ClassQuotaExhausted, ClassAuth:
-		if !o.UsageKnown {
-			return 0 // no work was done
-		}
-		return used
+		return used // none, unless the answer had begun
 	}
 	return reserved
 }

@@ -372,6 +372,46 @@ func TestGateHopeless(t *testing.T) {
 	}
 }
 
+// TestGateTellsWhoIsTooLate refuses what waits when it has less time left than a
+// call takes, whatever place it has, though no slot becomes free meanwhile.
+func TestGateTellsWhoIsTooLate(t *testing.T) {
+	g := newGateAt(1)
+	g.byChannel["b"].grant.slots = 0
+	now := 2 * Second
+	ask := func(id uint64, within Nanos) Reply {
+		return g.Ask(now, Ask{Request: id, Route: "r", Tokens: 100, Deadline: now + within})
+	}
+	for id := range uint64(paceLeast) {
+		rep := ask(id, Minute)
+		now += 10 * Second
+		g.Done(now, rep.Permit.ID, Outcome{Class: ClassOK})
+		g.Poll(now, nil)
+	}
+	g.byChannel["b"].pace = g.byChannel["a"].pace
+	began := now
+	if rep := ask(10, 10*Minute); rep.Kind != ReplyAdmitted {
+		t.Fatalf("%s: %s", rep.Kind, rep.Reason)
+	}
+	for id, within := range map[uint64]Nanos{11: 25 * Second, 12: 35 * Second, 13: 10 * Minute} {
+		if rep := ask(id, within); rep.Kind != ReplyQueued {
+			t.Fatalf("%d: %s: %s", id, rep.Kind, rep.Reason)
+		}
+	}
+	for _, want := range []struct {
+		request uint64
+		after   Nanos
+	}{{11, 15 * Second}, {12, 25 * Second}} {
+		var got []Reply
+		for len(got) == 0 && now < began+Minute {
+			now = max(now+1, g.NextWake())
+			got = g.Poll(now, nil)
+		}
+		if len(got) != 1 || got[0].Request != want.request || got[0].Kind != ReplyRefused || got[0].Class != ClassCanceled || now != began+want.after+1 {
+			t.Errorf("after %s: %+v, want %d refused after %s", now-began, got, want.request, want.after)
+		}
+	}
+}
+
 // BenchmarkGate is one call through the gate: Ask and Done, admitted, with a
 // report every fifty.
 func BenchmarkGate(b *testing.B) {

@@ -129,6 +129,22 @@ func (g *Gate) viewChannel(now Nanos, c *gateChannel) ChannelView {
 	return v
 }
 
+// Observes reports whether nothing binds on the channel of that name.
+func (g *Gate) Observes(channel string) bool {
+	c := g.byChannel[channel]
+	return c != nil && g.observes(c)
+}
+
+// ObservesAll reports whether nothing binds on any channel.
+func (g *Gate) ObservesAll() bool {
+	for _, c := range g.channels {
+		if !g.observes(c) {
+			return false
+		}
+	}
+	return len(g.channels) > 0 || g.cfg.Mode == ModeObserve
+}
+
 // SetMode switches the agent's own mode.
 func (g *Gate) SetMode(now Nanos, m Mode) {
 	now = g.tick(now)

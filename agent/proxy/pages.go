@@ -84,10 +84,10 @@ type next struct {
 	MaxS     *float64 `json:"wait_max_s"`
 }
 
-func (p *Proxy) next(route string) map[string]next {
+func (p *Proxy) next(v *model.GateView, route string) map[string]next {
 	all := map[string]next{}
 	for _, priority := range [...]model.Priority{model.PriorityBatch, model.PriorityNormal, model.PriorityInteractive} {
-		f, ok := p.client.Forecast(route, priority)
+		f, ok := p.client.ForecastBy(v, route, priority)
 		if !ok {
 			continue
 		}
@@ -124,7 +124,7 @@ func (p *Proxy) queue(w http.ResponseWriter, _ *http.Request) {
 	for _, q := range v.Queues {
 		page.Routes = append(page.Routes, routeState{
 			Route: q.Route, Batch: q.Waiting[model.PriorityBatch], Normal: q.Waiting[model.PriorityNormal],
-			Interactive: q.Waiting[model.PriorityInteractive], PaceS: q.Pace.Duration().Seconds(), Next: p.next(q.Route),
+			Interactive: q.Waiting[model.PriorityInteractive], PaceS: q.Pace.Duration().Seconds(), Next: p.next(&v, q.Route),
 		})
 	}
 	for _, c := range v.Channels {

@@ -252,3 +252,47 @@ func TestExactCache(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyRepeatsNothing holds that a call with an Idempotency-Key, which tells
+// net/http that it may send it again by itself, is sent no more often than there
+// are attempts, and that the provider gets the key.
+func TestKeyRepeatsNothing(t *testing.T) {
+	w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) { reset(w) })
+	w.earn(4) // so there is a connection that was used before
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if got := w.post("/v1/chat/completions", plainBody, name, "k"); got.status != 503 {
+			t.Errorf("status %d: %s", got.status, got.body)
+		}
+	}
+	for i, s := range w.got() {
+		if s.header.Get("Idempotency-Key") != "k" && s.header.Get("X-Idempotency-Key") != "k" {
+			t.Errorf("call %d lacks its key: %v", i, s.header)
+		}
+	}
+	if calls, attempts := len(w.got()), len(w.attempts()); calls != attempts || attempts < 3 {
+		t.Errorf("%d calls for %d attempts", calls, attempts)
+	}
+}
+
+// TestFollowerEndsInTime holds that who joins a call on its way waits for its
+// answer no longer than its own deadline, and is told so; the call goes on.
+func TestFollowerEndsInTime(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		close(begun)
+		<-release
+		good(w)
+	})
+	first := make(chan answer, 1)
+	go func() { first <- w.post("/v1/chat/completions", plainBody, "Idempotency-Key", "k") }()
+	<-begun
+	late := w.post("/v1/chat/completions", plainBody, "Idempotency-Key", "k", "X-Weir-Deadline-Ms", "50")
+	if e := errorOf(t, late); late.status != 503 || e.Code != "deadline_exceeded" || e.Weir.Class != "canceled" || late.header.Get("X-Should-Retry") != "false" {
+		t.Errorf("status %d: %s", late.status, late.body)
+	}
+	close(release)
+	if got := <-first; got.status != 200 || got.body != goodAnswer {
+		t.Errorf("the call that goes on: status %d: %s", got.status, got.body)
+	}
+	w.wantClasses(t, model.ClassOK)
+}

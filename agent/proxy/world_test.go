@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -351,10 +352,11 @@ func more(w http.ResponseWriter, frames ...string) {
 	}
 }
 
-// reset breaks the connection off.
+// reset resets the connection.
 func reset(w http.ResponseWriter) {
 	conn, _, err := w.(http.Hijacker).Hijack()
 	if err == nil {
+		_ = conn.(*net.TCPConn).SetLinger(0)
 		_ = conn.Close()
 	}
 }

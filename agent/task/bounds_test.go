@@ -1,7 +1,9 @@
 package task
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -21,11 +23,14 @@ import (
 	"weir/model"
 )
 
-// still is a NATS server from which nothing arrives while its lock is held.
+// still is a NATS server from which nothing arrives while its lock is held, and
+// whose clock is years ahead.
 type still struct {
 	*natstest.Server
 	sync.RWMutex
 	nc *nats.Conn // the desk's
+	// ahead is the number of years.
+	ahead int
 }
 
 func (s *still) InProcessConn() (net.Conn, error) {
@@ -42,6 +47,11 @@ func (c *stillConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.server.RLock()
 	defer c.server.RUnlock()
+	if c.server.ahead > 0 {
+		year := time.Now().UTC().Year()
+		told, tell := fmt.Sprintf(`"ts":"%d-`, year), fmt.Sprintf(`"ts":"%d-`, year+c.server.ahead)
+		copy(p, bytes.ReplaceAll(p[:n], []byte(told), []byte(tell)))
+	}
 	return n, err
 }
 
@@ -158,6 +168,37 @@ func TestClocksOfOthers(t *testing.T) {
 	}
 }
 
+// TestClockOfTheServer holds that what a task may take is reckoned by the
+// server's clock, which is not this agent's.
+func TestClockOfTheServer(t *testing.T) {
+	d, server := newDesk(t)
+	server.Lock()
+	server.ahead = 4 // so that the day exists
+	server.Unlock()
+	began := time.Now()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/weir/tasks", strings.NewReader(`{"id":"t","path":"/v1/chat/completions","request":{"model":"route","messages":[]}}`))
+	r.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	d.Post(answer, r, "owner")
+	key, j, _, err := d.find(t.Context(), "owner", "t")
+	if err != nil {
+		t.Fatalf("%v: %d %s", err, answer.Code, answer.Body)
+	}
+	if ahead := instant(j.Created).Sub(began); ahead < 2*365*24*time.Hour {
+		t.Errorf("created %v after this agent's clock", ahead)
+	}
+	if !strings.Contains(answer.Body.String(), `"state":"queued"`) {
+		t.Errorf("told %s", answer.Body)
+	}
+	w := &worker{Desk: d, calls: t.Context(), item: &item{Key: key, UID: j.UID}, got: &natslog.Delivery{Times: 1}}
+	if v, due := w.look(t.Context()); !due {
+		t.Errorf("no call is due: %+v", v)
+	}
+	if left := w.request(t.Context()).Header.Get("X-Weir-Deadline-Ms"); left != "600000" {
+		t.Errorf("the call has %s ms", left)
+	}
+}
+
 // TestVanishedItemsAreCheap looks at a task whose items have all given way to
 // newer ones: it takes as few questions as one that is well.
 func TestVanishedItemsAreCheap(t *testing.T) {
@@ -165,6 +206,9 @@ func TestVanishedItemsAreCheap(t *testing.T) {
 	j := &job{V: recordVersion, UID: "u", Items: 3 * group, Expires: time.Now().Add(time.Hour).UnixNano()}
 	kept := status{V: recordVersion, State: Completed}
 	if _, err := d.o.Keep.Swap(t.Context(), stateKey("u", 2*group), encode(kept), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.o.Keep.SetClock(t.Context()); err != nil { // once a minute
 		t.Fatal(err)
 	}
 	before := server.nc.Stats().OutMsgs

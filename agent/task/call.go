@@ -84,7 +84,7 @@ func (w *worker) request(ctx context.Context) *http.Request {
 	for name, value := range w.job.Header {
 		r.Header.Set(name, value)
 	}
-	left := time.Until(instant(w.job.Expires))
+	left := instant(w.job.Expires).Sub(w.o.Keep.Now())
 	r.Header.Set("X-Weir-Deadline-Ms", strconv.FormatInt(max(1, min(deadline, left).Milliseconds()), 10))
 	return r
 }

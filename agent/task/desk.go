@@ -106,7 +106,10 @@ func (d *Desk) put(ctx context.Context, owner string, a *asked) (*job, error) {
 	case !errors.Is(err, events.ErrNotFound):
 		return nil, err
 	}
-	now := time.Now()
+	if err := d.o.Keep.SetClock(ctx); err != nil {
+		return nil, err
+	}
+	now := d.o.Keep.Now()
 	j := &job{
 		V: recordVersion, ID: a.id, Owner: jobKey(owner, ""), UID: draw(), Print: print, Items: len(a.items), Lane: laneOf(owner), Route: a.items[0].Route,
 		Named: a.named, Single: a.single, Created: now.UnixNano(), Expires: now.Add(d.o.Age).UnixNano(), Header: a.header,
@@ -264,7 +267,7 @@ func (d *Desk) cancel(ctx context.Context, owner, id string) (*job, error) {
 		if err != nil || j.Ended != 0 {
 			return j, err
 		}
-		j.Ended = time.Now().UnixNano()
+		j.Ended = d.o.Keep.Now().UnixNano()
 		_, err = d.o.Keep.Swap(ctx, "job."+key, encode(j), seq)
 		if errors.Is(err, events.ErrConflict) {
 			continue
@@ -292,7 +295,10 @@ func (d *Desk) repeat(ctx context.Context, owner, id string) (*job, int, error) 
 	if err != nil {
 		return nil, 0, err
 	}
-	expires := time.Now().Add(d.o.Age).UnixNano()
+	if err := d.o.Keep.SetClock(ctx); err != nil {
+		return nil, 0, err
+	}
+	expires := d.o.Keep.Now().Add(d.o.Age).UnixNano()
 	j.Expires = expires // before the items, or they might be given out and found too old
 	for tries := 0; ; tries++ {
 		if _, err = d.o.Keep.Swap(ctx, "job."+key, encode(j), seq); !errors.Is(err, events.ErrConflict) || tries == 3 {
@@ -344,7 +350,7 @@ func (d *Desk) repeatItem(ctx context.Context, j *job, n int, s status) (bool, e
 		}
 		return false, err
 	}
-	again := status{V: recordVersion, State: Queued, Round: it.Round, At: time.Now().UnixNano(), Repeated: s.Repeated}
+	again := status{V: recordVersion, State: Queued, Round: it.Round, At: d.o.Keep.Now().UnixNano(), Repeated: s.Repeated}
 	_, err = d.o.Keep.Swap(ctx, stateKey(j.UID, n), encode(again), s.seq)
 	if errors.Is(err, events.ErrConflict) {
 		err = nil // somebody has begun with it

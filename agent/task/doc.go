@@ -26,6 +26,9 @@
 // Each such call is counted. A call that was refused, or for which a budget is
 // spent or a channel held, waits and is tried again until the task's age.
 //
+// All times in records are by the clock of the NATS server: an agent whose own
+// is hours ahead would end every task that it looks at.
+//
 // Desk.Run owns all goroutines and has ended when none of them is left. Its
 // policy of failure: without NATS nothing is taken in and nothing begun; an
 // answer that came meanwhile is held, within the bounds of what is in flight

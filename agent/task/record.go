@@ -49,7 +49,7 @@ type job struct {
 	Route   string            `json:"route"` // of the first item
 	Named   bool              `json:"named,omitempty"`
 	Single  bool              `json:"single,omitempty"` // asked as one request, not as a list
-	Created int64             `json:"created"`          // Unix nanoseconds, as the next two
+	Created int64             `json:"created"`          // Unix nanoseconds by the server's clock, as the next two
 	Expires int64             `json:"expires"`
 	Ended   int64             `json:"ended,omitempty"` // when it was canceled
 	First   uint64            `json:"first"`           // the place of the first and last item in the stream
@@ -104,7 +104,7 @@ type status struct {
 	Agent    string `json:"agent,omitempty"` // who claims it, or did last
 	Boot     string `json:"boot,omitempty"`
 	Broken   bool   `json:"broken,omitempty"` // a call was sent and its answer is not known
-	At       int64  `json:"at"`               // Unix nanoseconds
+	At       int64  `json:"at"`               // Unix nanoseconds by the server's clock, as Until
 	Until    int64  `json:"until,omitempty"`
 	Class    string `json:"class,omitempty"`
 	Reason   string `json:"reason,omitempty"`

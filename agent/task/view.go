@@ -86,7 +86,8 @@ func (d *Desk) states(ctx context.Context, j *job) ([]status, error) {
 			}
 		}
 	}
-	overdue(j, all)
+	_ = d.o.Keep.SetClock(ctx) // else the own clock must do
+	overdue(j, all, d.o.Keep.Now())
 	return all, nil
 }
 
@@ -111,7 +112,7 @@ func (s status) none() bool { return s.State == "" }
 
 // overdue gives the items of which nothing was found, and those that nobody
 // will begin any more, their state.
-func overdue(j *job, all []status) {
+func overdue(j *job, all []status, now time.Time) {
 	for n := range all {
 		s := &all[n]
 		if s.none() {
@@ -121,7 +122,7 @@ func overdue(j *job, all []status) {
 		case s.State.ended() || s.State == Running:
 		case j.Ended != 0:
 			s.State, s.Reason = Canceled, "canceled by the client"
-		case time.Now().UnixNano() >= j.Expires:
+		case now.UnixNano() >= j.Expires:
 			s.State, s.Reason = Expired, "the task's age is reached"
 		}
 	}
@@ -142,7 +143,7 @@ func (d *Desk) view(ctx context.Context, j *job) (*view, error) {
 		d.foresee(ctx, j, all, v)
 	}
 	if j.Single {
-		one := show(&all[0])
+		one := show(&all[0], d.o.Keep.Now())
 		one.State = "" // the task's
 		if one.Result, err = d.answerOf(ctx, j, 0, &all[0]); err != nil {
 			return nil, err
@@ -154,8 +155,9 @@ func (d *Desk) view(ctx context.Context, j *job) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
+	now := d.o.Keep.Now()
 	for n := range all {
-		one := show(&all[n])
+		one := show(&all[n], now)
 		one.ID = names(n)
 		v.Items = append(v.Items, one)
 	}
@@ -176,9 +178,9 @@ func together(counts map[State]int) State {
 	return Completed
 }
 
-func show(s *status) itemView {
+func show(s *status, now time.Time) itemView {
 	v := itemView{State: s.State, Tries: s.Tries, Waits: s.Waits, Repeated: s.Repeated, Class: s.Class, Reason: s.Reason}
-	if wait := time.Until(instant(s.Until)); s.State == Waiting && wait > 0 {
+	if wait := instant(s.Until).Sub(now); s.State == Waiting && wait > 0 {
 		v.WaitS = wait.Round(time.Millisecond).Seconds()
 	}
 	return v

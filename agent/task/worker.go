@@ -98,7 +98,10 @@ func (w *worker) look(ctx context.Context) (v verdict, due bool) {
 		return verdict{after: busPause}, false
 	}
 	w.st = s
-	return w.judge(ctx, time.Now())
+	if err := w.o.Keep.SetClock(bus); err != nil {
+		return verdict{after: busPause}, false
+	}
+	return w.judge(ctx, w.o.Keep.Now())
 }
 
 // judge decides whether a call is due.
@@ -117,7 +120,7 @@ func (w *worker) judge(ctx context.Context, now time.Time) (v verdict, due bool)
 	case s.State == Running:
 		s.Broken = true
 	}
-	// Whoever put it off may have had another clock.
+	// The server's clock, by which it was put off, may have been set back.
 	switch wait := min(instant(s.Until).Sub(now), 2*mostWait); {
 	case w.job.Ended != 0:
 		return w.end(Canceled, "canceled by the client"), false
@@ -144,7 +147,7 @@ func (w *worker) end(s State, reason string) verdict {
 // next is the state that follows the present one.
 func (w *worker) next(s State) status {
 	return status{
-		V: recordVersion, State: s, Round: w.item.Round, Agent: w.o.Keep.Agent(), Boot: w.boot, At: time.Now().UnixNano(),
+		V: recordVersion, State: s, Round: w.item.Round, Agent: w.o.Keep.Agent(), Boot: w.boot, At: w.o.Keep.Now().UnixNano(),
 		Tries: w.st.Tries, Waits: w.st.Waits, Repeated: w.st.Repeated, Broken: w.st.Broken, seq: w.st.seq,
 	}
 }
@@ -185,7 +188,7 @@ func (w *worker) claim() error {
 // nothing was claimed, the queue alone knows.
 func (w *worker) putOff(wait time.Duration, class, reason string, tried, broken bool) verdict {
 	next := w.next(Waiting)
-	next.Until, next.Class, next.Reason = time.Now().Add(wait).UnixNano(), class, reason
+	next.Until, next.Class, next.Reason = w.o.Keep.Now().Add(wait).UnixNano(), class, reason
 	next.Waits++
 	next.Broken = next.Broken || broken
 	if tried {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -28,7 +30,7 @@ const (
 )
 
 // placeFault is one kind of trouble: what the provider says, or nothing where
-// it breaks the connection off.
+// the connection is reset, or, of a call that is canceled, left by its client.
 type placeFault struct {
 	class   model.Class
 	status  int
@@ -45,6 +47,7 @@ func placeFaults() []placeFault {
 		{model.ClassAuth, 401, `{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}`, false, 503},
 		{model.ClassInvalid, 400, `{"error":{"message":"maximum context length exceeded","type":"invalid_request_error","code":"context_length_exceeded"}}`, false, 400},
 		{model.ClassTransport, 0, "", true, 503},
+		{model.ClassCanceled, 0, "", false, 0},
 	}
 }
 
@@ -56,6 +59,8 @@ type placeServer struct {
 	mu    sync.Mutex
 	calls map[string]int // by model
 	seen  chan struct{}  // a client has the first of its answer
+	// stuck hears of a call that is to be left, left of one whose client did.
+	stuck, left chan struct{}
 }
 
 func (s *placeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -69,14 +74,14 @@ func (s *placeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.mu.Lock()
 			s.calls[name]++
 			s.mu.Unlock()
-			f.play(w, place, s.seen)
+			s.play(w, r, f, place)
 			return
 		}
 	}
 	http.Error(w, "no such model", http.StatusNotFound)
 }
 
-func (f placeFault) play(w http.ResponseWriter, place string, seen <-chan struct{}) {
+func (s *placeServer) play(w http.ResponseWriter, r *http.Request, f placeFault, place string) {
 	send := func(status int, kind string, pieces ...string) {
 		w.Header().Set("Content-Type", kind)
 		w.WriteHeader(status)
@@ -85,14 +90,19 @@ func (f placeFault) play(w http.ResponseWriter, place string, seen <-chan struct
 			w.(http.Flusher).Flush()
 		}
 	}
-	fault := func() { // says what is wrong in a stream, or breaks off
-		if f.says != "" {
+	fault := func() { // says what is wrong in a stream, is left, or breaks off
+		switch {
+		case f.says != "":
 			_, _ = io.WriteString(w, "data: "+f.says+"\n\n")
-			return
-		}
-		time.Sleep(20 * time.Millisecond) // what was sent arrives
-		if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
-			_ = conn.Close()
+		case f.class == model.ClassCanceled:
+			s.stuck <- struct{}{}
+			select {
+			case <-r.Context().Done():
+				s.left <- struct{}{}
+			case <-time.After(patience): // the test fails by what comes of it
+			}
+		default:
+			resetAfter(w, 20*time.Millisecond)
 		}
 	}
 	switch {
@@ -111,9 +121,11 @@ func (f placeFault) play(w http.ResponseWriter, place string, seen <-chan struct
 		fault()
 	case place == "mid":
 		send(200, "text/event-stream", placeRole, placeText)
-		select {
-		case <-seen:
-		case <-time.After(10 * time.Second): // the test fails by what comes of it
+		if f.class != model.ClassCanceled {
+			select {
+			case <-s.seen:
+			case <-time.After(10 * time.Second): // the test fails by what comes of it
+			}
 		}
 		fault()
 	default:
@@ -122,12 +134,23 @@ func (f placeFault) play(w http.ResponseWriter, place string, seen <-chan struct
 	}
 }
 
+// resetAfter resets the connection once what was sent has arrived.
+func resetAfter(w http.ResponseWriter, d time.Duration) {
+	time.Sleep(d)
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	_ = conn.Close()
+}
+
 // newPlaces starts a controller and a sidecar with a route for each case, so
 // that what one breaks is not another's.
 func newPlaces(t *testing.T) (*fleet, *placeServer) {
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir(), agent: freeAddress(t), http: freeAddress(t), nats: freeAddress(t)}
-	s := &placeServer{calls: map[string]int{}, seen: make(chan struct{}, 1)}
+	s := &placeServer{calls: map[string]int{}, seen: make(chan struct{}, 1), stuck: make(chan struct{}, 1), left: make(chan struct{}, 1)}
 	up := httptest.NewServer(s)
 	t.Cleanup(up.Close)
 	text := fmt.Sprintf("fleet: test\nnats: {listen: %q}\ncontroller: {listen: %q}\nagent: {listen: %q}\nretry: {max_attempts: 2, base: 10ms, max: 50ms, budget: 1}\nchannels:\n", f.nats, f.http, f.agent)
@@ -148,18 +171,56 @@ func newPlaces(t *testing.T) (*fleet, *placeServer) {
 	return f, s
 }
 
-// ask makes the call of a case and returns what its client got; seen hears of
-// the answer's head.
-func (f *fleet) ask(name string, stream bool, seen chan<- struct{}) (status int, text string, err error) {
+// placeCall is the call of a case.
+func (f *fleet) placeCall(ctx context.Context, name, place string) *http.Request {
 	f.t.Helper()
-	body := fmt.Sprintf(`{"model":%q,"stream":%v,"stream_options":{"include_usage":true},"max_tokens":40,"messages":[{"role":"user","content":"hello"}]}`, name, stream)
-	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, f.baseURL()+"/chat/completions", strings.NewReader(body))
+	body := fmt.Sprintf(`{"model":%q,"stream":%v,"stream_options":{"include_usage":true},"max_tokens":40,"messages":[{"role":"user","content":"hello"}]}`, name, place == "first" || place == "mid" || place == "after")
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.baseURL()+"/chat/completions", strings.NewReader(body))
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Weir-Deadline-Ms", "8000")
-	resp, err := http.DefaultClient.Do(req)
+	return req
+}
+
+// leave makes the call of a case and leaves it where it is stuck, once its
+// client has got what it must; then the provider must hear of it.
+func (f *fleet) leave(s *placeServer, name, place string) {
+	f.t.Helper()
+	ctx, leave := context.WithTimeout(f.t.Context(), patience)
+	defer leave()
+	must := map[string]string{"mid": placeText, "after": placeDone}[place]
+	go func() {
+		if <-s.stuck; must == "" {
+			leave()
+		}
+	}()
+	var got strings.Builder
+	if resp, err := http.DefaultClient.Do(f.placeCall(ctx, name, place)); err == nil {
+		for b := make([]byte, 512); err == nil && (must == "" || !strings.Contains(got.String(), must)); {
+			var n int
+			n, err = resp.Body.Read(b)
+			got.Write(b[:n])
+		}
+		leave()
+		_ = resp.Body.Close()
+	}
+	if !strings.Contains(got.String(), must) {
+		f.t.Errorf("%s: got %q", name, got.String())
+	}
+	select {
+	case <-s.left:
+	case <-time.After(patience):
+		f.t.Errorf("%s: the provider works on", name)
+	}
+}
+
+// ask makes the call of a case and returns what its client got; seen hears of
+// the answer's head.
+func (f *fleet) ask(name, place string, seen chan<- struct{}) (status int, text string, err error) {
+	f.t.Helper()
+	resp, err := http.DefaultClient.Do(f.placeCall(f.t.Context(), name, place))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -213,11 +274,15 @@ func TestPlacesLive(t *testing.T) {
 	for _, fault := range placeFaults() {
 		for _, place := range placeNames {
 			name := fault.class.String() + "-" + place
+			if fault.class == model.ClassCanceled {
+				f.leave(s, name, place)
+				continue
+			}
 			var seen chan struct{}
 			if place == "mid" {
 				seen = s.seen
 			}
-			status, text, err := f.ask(name, place == "first" || place == "mid" || place == "after", seen)
+			status, text, err := f.ask(name, place, seen)
 			switch {
 			case err != nil:
 				t.Errorf("%s: %v", name, err)
@@ -284,7 +349,7 @@ func wantPlace(t *testing.T, f placeFault, place string, calls int, made []model
 		if class == model.ClassOK && (!a.UsageKnown || a.In != 9 || a.Out != 3) {
 			t.Errorf("%v %s: settled with %+v", f.class, place, a)
 		}
-		if class == model.ClassTransport && place == "mid" && (a.In == 0 || a.Out == 0) {
+		if place == "mid" && (a.In == 0 || a.Out == 0) {
 			t.Errorf("%v %s: what was sent is not counted: %+v", f.class, place, a)
 		}
 	}

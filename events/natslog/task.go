@@ -122,6 +122,8 @@ type Tasks struct {
 	lanes      [TaskLanes]jetstream.Consumer
 	reconnects uint64
 	steady     time.Time // the connection has stood since
+	// told is what the server's clock said, asked when.
+	told, asked time.Time
 }
 
 // NewTasks returns an agent's way to the fleet's tasks.
@@ -138,6 +140,66 @@ func NewTasks(nc *nats.Conn, fleet, agent string) (*Tasks, error) {
 
 // Agent returns whose it is.
 func (t *Tasks) Agent() string { return t.agent }
+
+// clockFor is how long a word about the server's clock holds: quartz clocks
+// are some milliseconds apart by then.
+const clockFor = time.Minute
+
+// Now returns the time by the clock of the server that keeps the tasks, as far
+// as SetClock has asked for it. It is the same for all agents, whose own clocks
+// may be hours apart.
+func (t *Tasks) Now() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.asked.IsZero() {
+		return time.Now()
+	}
+	return t.told.Add(time.Since(t.asked))
+}
+
+// SetClock asks for the server's time, unless that was done lately. An error
+// says that it was never told; then Now is this process's own clock.
+func (t *Tasks) SetClock(ctx context.Context) error {
+	t.mu.Lock()
+	asked := t.asked
+	t.mu.Unlock()
+	if !asked.IsZero() && time.Since(asked) < clockFor {
+		return nil
+	}
+	now, err := t.clock(ctx)
+	if err != nil {
+		if !asked.IsZero() {
+			return nil // it goes on by what was told
+		}
+		return fmt.Errorf("ask for the time: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.told, t.asked = now, time.Now()
+	return nil
+}
+
+func (t *Tasks) clock(ctx context.Context) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, ackWithin)
+	defer cancel()
+	m, err := t.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+taskStream(t.fleet), nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+		Time  time.Time           `json:"ts"`
+	}
+	switch err := json.Unmarshal(m.Data, &answer); {
+	case err != nil:
+		return time.Time{}, err
+	case answer.Error != nil:
+		return time.Time{}, answer.Error
+	case answer.Time.IsZero():
+		return time.Time{}, errors.New("the server does not tell the time")
+	}
+	return answer.Time, nil
+}
 
 // Record is what is kept under a key.
 type Record struct {
