@@ -100,7 +100,7 @@ func (f *Fleet) checkLeases(c *channel) error {
 
 func (f *Fleet) checkPool(p *pool) error {
 	for _, l := range []*limit{&p.requests, &p.tokens} {
-		if least := min(l.Told, l.Hinted, l.Learned, int64(l.Grown), int64(l.Busy), int64(l.Since), l.Sum, int64(l.Over)); least < 0 || max(l.Told, l.Hinted, l.Learned) > maxRate || l.Share < 0 || l.Share > One {
+		if least := min(l.Told, l.Hinted, l.Learned, int64(l.Grown), int64(l.Busy), int64(l.Since), l.Sum, int64(l.Over), l.Sure, int64(l.Held)); least < 0 || l.Sure > sureMost || max(l.Told, l.Hinted, l.Learned) > maxRate || l.Share < 0 || l.Share > One {
 			return errors.New("limit")
 		}
 		if b := &l.bucket; b.Rate < 0 || b.Rate > maxRate || b.Burst < 0 || b.Burst > b.Rate || b.Rem < 0 || b.Rem >= int64(Minute) || max(b.Level, -b.Level) > maxDebt*maxRate {

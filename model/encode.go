@@ -315,7 +315,7 @@ func (c *coder) lease(l *lease) {
 }
 
 func (c *coder) limit(l *limit) {
-	for _, n := range []*int64{&l.Rate, &l.Burst, &l.Level, &l.Rem, &l.Told, &l.Hinted, &l.Learned, &l.Started, &l.Sum, &l.Drift} {
+	for _, n := range []*int64{&l.Rate, &l.Burst, &l.Level, &l.Rem, &l.Told, &l.Hinted, &l.Learned, &l.Started, &l.Sum, &l.Sure, &l.Drift} {
 		num(c, n)
 	}
 	num(c, &l.Heard)
@@ -324,6 +324,7 @@ func (c *coder) limit(l *limit) {
 	num(c, &l.Since)
 	num(c, &l.Grown)
 	num(c, &l.Busy)
+	num(c, &l.Held)
 	num(c, &l.Over)
 	c.flag(&l.Binding)
 }

@@ -48,7 +48,7 @@ const (
 func (e *evidence) vote(now, sent Nanos, inflight, taken int64, called Class) bool {
 	more := taken > e.Taken
 	if e.At == 0 {
-		e.Score, more = -scorePrior, false
+		e.Score = -scorePrior
 		if called == ClassRateLimited {
 			e.Score = scorePrior
 		}

@@ -15,12 +15,14 @@ import "fmt"
 // just what was started between the two. The pace is set to that and climbs
 // with the time g in use since,
 //
-//	pace(g) = learned · (1 + LearnClimb · g + (g / LearnLeap)³)
+//	pace(g) = learned · (1 + LearnClimb · g / 2ˢ + (g / (LearnLeap · (1 + s/3)))³)
 //
 // by so little that a bucket of some seconds hides it for a minute or two and a
 // window of a second is used to the brim, and at last fast, where the limit is
-// gone. A refusal after the budget was not in use says that too much was saved
-// up: the depth is halved.
+// gone. s is how often in a row the same was measured: each test of the limit
+// costs a hold, and what was found again and again need not be tested as often.
+// A refusal after the budget was not in use says that too much was saved up: the
+// depth is halved, and what the pace had climbed is not trusted.
 type limit struct {
 	bucket
 	// Told is by configuration, Hinted by an answer, Learned by refusals: per
@@ -37,10 +39,15 @@ type limit struct {
 	// started and not refused.
 	Since, Grown, Busy Nanos
 	Started            int64
-	// Sum was started over the time Over between refusals, of the last minute
-	// and the newest interval.
+	// Held is the time in holds since the last refusal.
+	Held Nanos
+	// Sum was started over the time Over between refusals, of the last minutes,
+	// one more than Sure, and the newest interval.
 	Sum  int64
 	Over Nanos
+	// Sure is how many paces in a row were measured as the one before, at most
+	// sureMost.
+	Sure int64
 	// Binding is set while somebody waits for this limit: it is in use.
 	Binding bool
 	// Drift is how far the ledger was above what the newest answers left.
@@ -58,6 +65,10 @@ const (
 	slackCut PPM = 950_000
 	// shareFloor is the least part of the depth that is used.
 	shareFloor PPM = 250_000
+	// sureMost bounds how sure a pace is, sureShare is the share of it by which
+	// the same one is measured at most otherwise.
+	sureMost  = 3
+	sureShare = 16
 )
 
 // known returns the least of the limits known, per minute, 0 for none.
@@ -77,8 +88,8 @@ func (l *limit) climbed(p *Params) int64 {
 		return 0
 	}
 	g := min(l.Grown, Hour) / Millisecond
-	leap := int64(p.LearnLeap / Millisecond)
-	linear := mulDiv(int64(p.LearnClimb), int64(g), 1000)
+	leap := int64(p.LearnLeap/Millisecond) * (sureMost + l.Sure) / sureMost
+	linear := mulDiv(int64(p.LearnClimb), int64(g), 1000) >> l.Sure
 	cubic := mulDiv(mulDiv(int64(One), int64(g), leap)*int64(g)/leap, int64(g), leap)
 	return min(l.Learned+min(mulDiv(l.Learned, linear+cubic, int64(One)), maxRate), maxRate)
 }
@@ -129,7 +140,7 @@ func (l *limit) forget(p *Params, now Nanos) {
 
 // unlearn drops what refusals taught.
 func (l *limit) unlearn() {
-	l.Learned, l.Share, l.Since, l.Sum, l.Over = 0, 0, 0, 0, 0
+	l.Learned, l.Share, l.Since, l.Sum, l.Over, l.Sure = 0, 0, 0, 0, 0, 0
 }
 
 // source names what the pace comes from.
@@ -148,6 +159,7 @@ func (l *limit) source(p *Params) string {
 // pass adds time, held of it in a hold, lacking while somebody waited for the
 // budget.
 func (l *limit) pass(span, held Nanos, lacking bool) {
+	l.Held += held
 	if l.Binding {
 		l.Grown += span - held
 	}
@@ -169,26 +181,48 @@ func (l *limit) refused(p *Params, now Nanos, flow int64) string {
 		}
 		reason = fmt.Sprintf("the first refusal; a pace of %d a minute is known to be too much", l.Learned)
 	case span < learnLeast || l.Busy < span-span/4:
-		l.Learned = max(scale(before, slackCut), 1)
+		l.refute(before)
 		l.Share = max(l.share()/2, shareFloor)
 		reason = fmt.Sprintf("refused though the budget was not in use; from %d to %d a minute, and less is saved up", before, l.Learned)
 	default:
-		l.Learned = max(min(l.measure(span), before), scale(before, learnFloor), 1)
+		l.learn(max(min(l.measure(span), before), scale(before, learnFloor), 1))
 		l.Share = min(2*l.share(), One)
 		reason = fmt.Sprintf("%d started in %s between two refusals; from %d to %d a minute", l.Started, said(span), before, l.Learned)
 	}
 	l.Level = min(l.Level, 0)
-	l.Since, l.Grown, l.Busy, l.Started = now, 0, 0, 0
+	l.Since, l.Grown, l.Busy, l.Held, l.Started = now, 0, 0, 0, 0
 	return reason
 }
 
+// learn takes a pace that was measured.
+func (l *limit) learn(pace int64) {
+	if off := max(pace-l.Learned, l.Learned-pace); off <= l.Learned/sureShare {
+		l.Sure = min(l.Sure+1, sureMost)
+	} else {
+		l.Sure = 0
+	}
+	l.Learned = pace
+}
+
+// refute takes a refusal that measured nothing: of the pace before what it
+// climbed since the last one, or a little.
+func (l *limit) refute(before int64) {
+	if less := scale(before, slackCut); l.Learned <= less {
+		l.Sure = min(l.Sure+1, sureMost)
+	} else {
+		l.Learned, l.Sure = max(less, 1), 0
+	}
+}
+
 // measure adds the interval between two refusals and returns the pace, per
-// minute, over that and the minute before: fixed windows are refused now early,
-// now late. An interval far below says that the limit is another.
+// minute, over that and the time before: fixed windows are refused now early,
+// now late. An interval far below says that the limit is another. Of what was
+// held half counts as time: a bucket fills in a hold, and a window passes.
 func (l *limit) measure(span Nanos) int64 {
 	started := max(l.Started, 0)
-	if l.Over > Minute {
-		l.Sum, l.Over = mulDiv(l.Sum, int64(Minute), int64(l.Over)), Minute
+	span = max(span-l.Held/2, 1)
+	if most := Minute * Nanos(1+l.Sure); l.Over > most {
+		l.Sum, l.Over = mulDiv(l.Sum, int64(most), int64(l.Over)), most
 	}
 	l.Sum, l.Over = min(l.Sum+started, maxUse), l.Over+span
 	all, last := mulDiv(l.Sum, int64(Minute), int64(l.Over)), mulDiv(started, int64(Minute), int64(span))

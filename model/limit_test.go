@@ -152,6 +152,48 @@ func TestLimitRefused(t *testing.T) {
 	}
 }
 
+// TestLimitGetsSure holds that a pace which was measured again and again is
+// tested less often, that a climb which was refuted leaves what was measured, and
+// that half a hold counts as time.
+func TestLimitGetsSure(t *testing.T) {
+	par := DefaultParams()
+	l := limit{Learned: 600, Since: Minute}
+	now := Minute
+	meet := func(span, held Nanos, started int64) {
+		now += span
+		l.Started, l.Busy, l.Held = started, span, held
+		l.refused(&par, now, 0)
+	}
+	grown := func() int64 {
+		c := l
+		c.Grown = 40 * Second
+		return c.climbed(&par) - l.Learned
+	}
+	fresh := grown()
+	for range 2 * sureMost {
+		meet(Minute, 0, 600)
+	}
+	if got := grown(); l.Sure != sureMost || got <= 0 || got > fresh/4 {
+		t.Errorf("a pace measured %d times climbs by %d, one measured once by %d", 2*sureMost, got, fresh)
+	}
+	before := l.Learned
+	now += 10 * Minute
+	l.Grown = 2 * Minute
+	l.refused(&par, now, 0)
+	if l.Learned != before || l.Sure != sureMost {
+		t.Errorf("a refuted climb leaves %d of %d, sure %d", l.Learned, before, l.Sure)
+	}
+	meet(10*Second, 0, 50)
+	if l.Sure != 0 || l.Learned >= 500 {
+		t.Errorf("half the pace leaves %d, sure %d", l.Learned, l.Sure)
+	}
+	l = limit{Learned: 700, Since: now}
+	meet(12*Second, 4*Second, 100)
+	if l.Learned != 600 {
+		t.Errorf("100 in 12 s, 4 of them held, are %d a minute, want 600", l.Learned)
+	}
+}
+
 // TestHoldEscalates holds that refusals without a success make each hold twice
 // as long, up to a bound, and end with one call; and that a success ends that.
 func TestHoldEscalates(t *testing.T) {

@@ -174,7 +174,7 @@ func ParamSpecs() []ParamSpec {
 		{"budget_margin", ppm, 100_000, 1_000_000, 1_000_000, ScaleLinear, "share of a limit handed out: less of it makes room for who draws on the account beside the fleet", func(p *Params) *int64 { return (*int64)(&p.BudgetMargin) }},
 		{"budget_depth", ns, s / 10, 60 * s, 2 * s, ScaleLog, "saved up for calls that come together; what is let go at once must fit the rest of a provider's window", func(p *Params) *int64 { return (*int64)(&p.BudgetDepth) }},
 		{"learn_climb", ppm, 10, 100_000, 3_000, ScaleLog, "a bucket of 5 s is overdrawn after a minute, by then at 1.2 times the limit; a third of it leaves 2 % more of a hidden limit unused and refuses half as much", func(p *Params) *int64 { return (*int64)(&p.LearnClimb) }},
-		{"learn_leap", ns, 10 * s, 3_600 * s, 240 * s, ScaleLog, "a limit that was raised 2.5 times is found in five minutes", func(p *Params) *int64 { return (*int64)(&p.LearnLeap) }},
+		{"learn_leap", ns, 10 * s, 3_600 * s, 240 * s, ScaleLog, "a limit that was raised 2.5 times is found in five minutes, in ten where it was found the same again and again", func(p *Params) *int64 { return (*int64)(&p.LearnLeap) }},
 		{"learn_forget", ns, 60 * s, 86_400 * s, 3_600 * s, ScaleLog, "an hour without a refusal: the limit is not what it was", func(p *Params) *int64 { return (*int64)(&p.LearnForget) }},
 		{"pool_float", ppm, 0, 1_000_000, 20_000, ScaleLog, "what an idle agent keeps so that its next call need not ask", func(p *Params) *int64 { return (*int64)(&p.PoolFloat) }},
 	}
