@@ -141,9 +141,10 @@ func TestOnlyTheAllowedGetIn(t *testing.T) {
 	}
 }
 
-// TestAgentCredential is what one agent may and may not do, at a real server.
+// TestAgentCredential is what one agent may and may not do, at a real server of a
+// fleet that has tasks, which are for workers.
 func TestAgentCredential(t *testing.T) {
-	d := openDoors(t)
+	d := openDoorsOf(t, true)
 	nc, faults := d.connect("a1", d.add("a1", credential.Agent))
 	w, err := natslog.NewWriter(nc, "f", "a1")
 	if err != nil {
@@ -304,7 +305,7 @@ func TestTaskRights(t *testing.T) {
 	if err := natslog.OpenTasks(t.Context(), own(t, d.NATS), "f", natslog.TaskLimits{Bytes: 10 << 20, Age: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	for name, role := range map[string]credential.Role{"a1": credential.Agent, "pods": credential.AnyAgent} {
+	for name, role := range map[string]credential.Role{"a1": credential.Worker, "pods": credential.AnyWorker} {
 		nc, faults := d.connect(name, d.add(name, role))
 		k, err := natslog.NewTasks(nc, "f", name)
 		if err != nil {
@@ -354,7 +355,7 @@ func TestTaskRights(t *testing.T) {
 			"a reader of its own": func() error { return nc.Publish("$JS.API.CONSUMER.CREATE.WEIR_f_TASK", nil) },
 			"an entry of the log": func() error { return nc.Publish("$JS.API.STREAM.MSG.DELETE.WEIR_f_LOG", nil) },
 		} {
-			if role == credential.AnyAgent && what == "another's questions" {
+			if role == credential.AnyWorker && what == "another's questions" {
 				continue // it may go by any name
 			}
 			if err := errors.Join(try(), nc.Flush()); err != nil {

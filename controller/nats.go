@@ -39,7 +39,7 @@ type NATSOptions struct {
 	// Allowed may connect, and nobody else; see Allow. Nil means everybody,
 	// and then only a loopback address is listened on.
 	Allowed []credential.Credential
-	// Tasks lets agents use the subjects of the fleet's tasks, see
+	// Tasks lets workers use the subjects of the fleet's tasks, see
 	// natslog.TaskRights.
 	Tasks bool
 	// TLS is what the server shows to other processes; nil means plain text.
@@ -65,6 +65,8 @@ const (
 	natsStart = 2 * time.Minute
 	// natsHandshake is how long a TLS handshake may take.
 	natsHandshake = 5 * time.Second
+	// natsAuth is how long a client may take after it to say who it is.
+	natsAuth = 2 * time.Second
 	// natsAnswer is how long an agent may take to answer another.
 	natsAnswer = 5 * time.Second
 )
@@ -77,6 +79,8 @@ type NATS struct {
 	tasks  bool
 	own    nkeys.KeyPair // of this process; nil when everybody may connect
 	lock   *pebble.Lock
+	door   *door // nil when only this process connects
+	tls    bool
 
 	mu      sync.Mutex
 	options *server.Options // in force
@@ -115,6 +119,13 @@ func StartNATS(o NATSOptions) (*NATS, error) {
 	if n.server, n.log, err = run(options.Clone(), o.Logger); err != nil {
 		return nil, errors.Join(fmt.Errorf("start nats: %w", err), n.lock.Close())
 	}
+	if o.Listen == "" {
+		return n, nil
+	}
+	n.tls = o.TLS != nil
+	if n.door, err = openDoor(o.Listen, o.TLS, n.server.InProcessConn, o.Logger); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
 	return n, nil
 }
 
@@ -148,9 +159,13 @@ func (n *NATS) users(list []credential.Credential) ([]*server.NkeyUser, error) {
 		u := &server.NkeyUser{Nkey: c.Key}
 		switch c.Role {
 		case credential.Agent:
-			u.Permissions = n.rights(c.Name)
+			u.Permissions = n.rights(c.Name, false)
 		case credential.AnyAgent:
-			u.Permissions = n.rights(natslog.AnyAgent)
+			u.Permissions = n.rights(natslog.AnyAgent, false)
+		case credential.Worker:
+			u.Permissions = n.rights(c.Name, n.tasks)
+		case credential.AnyWorker:
+			u.Permissions = n.rights(natslog.AnyAgent, n.tasks)
 		case credential.Operator: // everything
 		default:
 			return nil, fmt.Errorf("credential %s: unknown role %q", c.Name, c.Role)
@@ -160,10 +175,10 @@ func (n *NATS) users(list []credential.Credential) ([]*server.NkeyUser, error) {
 	return users, nil
 }
 
-func (n *NATS) rights(agent string) *server.Permissions {
+func (n *NATS) rights(agent string, tasks bool) *server.Permissions {
 	publish, subscribe := natslog.Rights(n.fleet, agent)
 	var answers *server.ResponsePermission
-	if n.tasks {
+	if tasks {
 		p, s := natslog.TaskRights(n.fleet, agent)
 		publish, subscribe = append(publish, p...), append(subscribe, s...)
 		answers = &server.ResponsePermission{MaxMsgs: 1, Expires: natsAnswer}
@@ -180,7 +195,7 @@ func (o *NATSOptions) server() (*server.Options, error) {
 	s := &server.Options{
 		ServerName:         "weir",
 		NoSigs:             true, // signals are the process's own
-		DontListen:         o.Listen == "",
+		DontListen:         true, // the door does
 		JetStream:          true,
 		StoreDir:           filepath.Clean(o.Store),
 		JetStreamMaxStore:  o.MaxStore,
@@ -191,6 +206,7 @@ func (o *NATSOptions) server() (*server.Options, error) {
 		MaxPending:         natsMaxPending,
 		WriteDeadline:      2 * time.Second,
 		PingInterval:       20 * time.Second,
+		AuthTimeout:        (natsHandshake + natsAuth).Seconds(), // the handshake is the door's
 	}
 	if o.Listen == "" {
 		return s, nil
@@ -199,20 +215,13 @@ func (o *NATSOptions) server() (*server.Options, error) {
 	if err != nil {
 		return nil, fmt.Errorf("nats listen address %q: want host:port", o.Listen)
 	}
-	if s.Port, err = strconv.Atoi(port); err != nil || s.Port < 0 || s.Port > 65535 {
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		return nil, fmt.Errorf("nats listen address %q: port %q is none", o.Listen, port)
 	}
-	if s.Host = host; o.Allowed == nil && !loopback(host) {
+	if o.Allowed == nil && !loopback(host) {
 		return nil, fmt.Errorf("nats listen address %q is not loopback: say who may connect, or anybody can write into the log", o.Listen)
 	}
-	if o.TLS != nil {
-		s.TLSConfig, s.TLSTimeout = o.TLS, natsHandshake.Seconds()
-	}
-	if s.Port == 0 {
-		s.Port = server.RANDOM_PORT
-		return s, nil
-	}
-	return s, free(o.Listen)
+	return s, nil
 }
 
 // room returns what the folder holds and three quarters of what the disk has
@@ -242,16 +251,6 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// free returns an error if the address is taken: nats-server itself only logs
-// that, and then never becomes ready.
-func free(address string) error {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("nats cannot listen on %s: %w", address, err)
-	}
-	return l.Close()
-}
-
 // run starts the server and waits until it is ready or says why it is not.
 func run(o *server.Options, logger *slog.Logger) (*server.Server, *natsLogger, error) {
 	s, err := server.NewServer(o)
@@ -279,10 +278,10 @@ func run(o *server.Options, logger *slog.Logger) (*server.Server, *natsLogger, e
 
 // Address returns host:port that others connect to, empty for none.
 func (n *NATS) Address() string {
-	if a, ok := n.server.Addr().(*net.TCPAddr); ok && a != nil {
-		return a.String()
+	if n.door == nil {
+		return ""
 	}
-	return ""
+	return n.door.listener.Addr().String()
 }
 
 // URL returns what nats.Connect takes from other processes; empty when the
@@ -291,7 +290,7 @@ func (n *NATS) URL() string {
 	switch a := n.Address(); {
 	case a == "":
 		return ""
-	case n.options.TLSConfig != nil:
+	case n.tls:
 		return "tls://" + a
 	default:
 		return "nats://" + a
@@ -325,6 +324,9 @@ func (n *NATS) Fault() error {
 // before makes the next start read all of them. Connections are closed first
 // by whoever opened them.
 func (n *NATS) Close() error {
+	if n.door != nil {
+		n.door.close()
+	}
 	n.server.Shutdown()
 	n.server.WaitForShutdown()
 	return n.lock.Close()

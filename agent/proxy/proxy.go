@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,6 +107,9 @@ func (p *Proxy) admit(r *http.Request) *dialect.Fault {
 		if r.Header.Get("Origin") != "" || crossSite(r.Header.Get("Sec-Fetch-Site")) {
 			return fault(http.StatusForbidden, "forbidden_origin", "calls of web pages are not served without client keys")
 		}
+		if !loopbackName(r.Host) {
+			return fault(http.StatusMisdirectedRequest, "unknown_host", "without client keys this is called by localhost or an address, by no other name")
+		}
 		return nil
 	}
 	c, ok := keys.client(r.Header)
@@ -132,6 +137,17 @@ func (p *Proxy) usual(tenant string) model.Priority {
 		}
 	}
 	return model.PriorityNormal
+}
+
+// loopbackName reports whether a Host is no name that a web page could have
+// pointed at this machine: then the browser takes what is here for the page's
+// own, and names no page that asks.
+func loopbackName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	return host == "" || strings.EqualFold(host, "localhost") || net.ParseIP(host) != nil
 }
 
 func crossSite(site string) bool { return site != "" && site != "none" && site != "same-origin" }

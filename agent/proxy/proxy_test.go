@@ -238,6 +238,22 @@ func TestRule(t *testing.T) {
 	}
 }
 
+// TestPagesOfAnotherName asks as a page does whose name was pointed at this
+// machine: its browser takes the sidecar for the page's own server, and says of
+// a question that only reads neither who asks nor from where.
+func TestPagesOfAnotherName(t *testing.T) {
+	w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) { good(w) })
+	for _, path := range []string{"/v1/models", "/v1/models/route", "/weir/queue", "/weir/quota", "/v1/files?limit=2", "/v1/chat/completions"} {
+		for host, want := range map[string]bool{"evil.example:8787": false, "evil.example": false, "127.0.0.1.evil.example": false, "localhost:8787": true, "LOCALHOST": true, "127.0.0.1:1": true, "[::1]:8787": true} {
+			r := w.request(t.Context(), path, "")
+			r.Method, r.Body, r.ContentLength, r.Host = http.MethodGet, nil, 0, host
+			if got := w.do(r); (got.status != http.StatusMisdirectedRequest) != want {
+				t.Errorf("%s at %s: status %d", host, path, got.status)
+			}
+		}
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) { good(w) }, func(c *agent.Config) { c.MaxBody = 1000 })
 	big := `{"model":"route","messages":"` + strings.Repeat("x", 1000) + `"}`

@@ -683,7 +683,7 @@ func TestWaitingClientsAreBounded(t *testing.T) {
 	var all sync.WaitGroup
 	for range 1000 {
 		all.Go(func() {
-			r := httptest.NewRequestWithContext(ctx, "GET", "/weir/tasks/"+id+"?wait=5m", nil)
+			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/weir/tasks/"+id+"?wait=5m", nil)
 			s.proxy.ServeHTTP(httptest.NewRecorder(), r)
 		})
 	}

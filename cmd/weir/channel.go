@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -190,6 +192,7 @@ type setCommand struct {
 	Mode    string        `placeholder:"MODE" help:"enforce or observe; auto takes it back, so that the configuration or the fleet decides."`
 	Breaker string        `placeholder:"STATE" help:"open or closed."`
 	For     time.Duration `placeholder:"TIME" help:"For a breaker that is opened: close it after this time."`
+	Wait    time.Duration `placeholder:"TIME" help:"For a limit: wait, so long at most, until no more than that is in use; the exit code is 1 when it still is."`
 }
 
 // Help is shown by --help.
@@ -203,7 +206,8 @@ Examples:
   weir channel set minimax-main --weight auto --limit none
   weir channel set minimax-main --mode observe
   weir channel set minimax-main --mode auto
-  weir channel set minimax-main --breaker open --for 5m`
+  weir channel set minimax-main --breaker open --for 5m
+  weir channel set minimax-main --limit 0 --wait 5m --why "moves to another fleet"`
 }
 
 // Run gives the orders.
@@ -212,7 +216,39 @@ func (c *setCommand) Run(e *env) error {
 	if err != nil {
 		return badInput(err)
 	}
-	return c.give(e, orders...)
+	if err := c.give(e, orders...); err != nil || c.Wait == 0 {
+		return err
+	}
+	return c.fits(e, orders[slices.IndexFunc(orders, isLimit)].Value)
+}
+
+func isLimit(o order) bool { return o.Command == model.CommandSetLimit.String() && o.Value >= 0 }
+
+// fits waits until the fleet uses no more of the channel than limit slots. What
+// is claimed counts what an agent may use that has not heard of the limit.
+func (c *setCommand) fits(e *env, limit int64) error {
+	a, err := c.api()
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(c.Wait); ; {
+		var ch model.FleetChannel
+		if err := a.get(e.ctx, "/api/v1/channels/"+url.PathEscape(c.Channel), &ch); err != nil {
+			return err
+		}
+		if ch.Claimed <= limit && ch.InFlight+ch.Held <= limit {
+			fmt.Fprintf(e.stdout, "%s: no more than %d slots are in use\n", c.Channel, limit)
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s: after %s agents still may use %d slots; one that is away keeps its part until it is heard or forgotten (weir status)", c.Channel, c.Wait, ch.Claimed)
+		}
+		select {
+		case <-e.ctx.Done():
+			return errors.New("stopped before what is in use was within the limit, which stays in force")
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 func (c *setCommand) orders() (orders []order, err error) {
@@ -253,6 +289,9 @@ func (c *setCommand) orders() (orders []order, err error) {
 			return nil, err
 		}
 		orders = append(orders, o)
+	}
+	if c.Wait < 0 || c.Wait > 0 && !slices.ContainsFunc(orders, isLimit) {
+		return nil, fmt.Errorf("--wait=%s: want a time above 0, and a --limit to wait for", c.Wait)
 	}
 	if len(orders) == 0 {
 		return nil, errors.New("nothing to set: give --weight, --limit, --mode or --breaker")

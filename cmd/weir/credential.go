@@ -43,7 +43,7 @@ func (c bookFlags) open() (*credential.Book, error) {
 type addCredentialCommand struct {
 	bookFlags
 	Name string `arg:"" placeholder:"NAME" help:"The agent's name, or what you call the holder."`
-	Role string `default:"agent" enum:"agent,any-agent,operator" placeholder:"ROLE" help:"agent: that one agent; any-agent: agents of any name; operator: everything, for weir log. Default agent."`
+	Role string `default:"agent" enum:"agent,any-agent,worker,any-worker,operator" placeholder:"ROLE" help:"agent: that one agent; any-agent: agents of any name; worker, any-worker: the same where agent.tasks is on, which may read and change all tasks; operator: everything, for weir log. Default agent."`
 }
 
 // Help is shown by --help.
@@ -54,6 +54,7 @@ Examples:
 
   weir credential add web-1
   weir credential add pods --role any-agent
+  weir credential add batch-1 --role worker
   scp weir-data/credentials/web-1.nk web-1:/etc/weir/ && rm weir-data/credentials/web-1.nk`
 }
 

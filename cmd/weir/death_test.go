@@ -55,8 +55,7 @@ func TestAgentKilled(t *testing.T) {
 	if len(doomed.troubles) == 0 {
 		t.Error("nobody noticed that the sidecar was killed")
 	}
-	f.agents[0] = start(t, f.dir, "agent", "--id", "sidecar-0", "--listen", f.sidecars[0])
-	f.agents[0].said("connected to nats")
+	f.agent(0)
 	again := f.stream(0, 8)
 	for again.done.Load() < 20 && len(again.troubles) == 0 {
 		time.Sleep(20 * time.Millisecond)
@@ -135,8 +134,7 @@ func TestAgentWithAWrongClock(t *testing.T) {
 	if err := w.Write(ctx, events.Encode(nil, &model.Attempts{Source: model.Source{Agent: "sidecar-0", Boot: ahead, Seq: 1, Span: 1}})); err != nil {
 		t.Fatal(err)
 	}
-	f.agents[0] = start(t, f.dir, "agent", "--id", "sidecar-0", "--listen", f.sidecars[0])
-	f.agents[0].said("connected to nats")
+	f.agent(0)
 	calls := f.call(8)
 	time.Sleep(2 * time.Second)
 	calls.end(t)

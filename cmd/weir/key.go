@@ -49,7 +49,7 @@ func openBook(n *config.NATS, log *slog.Logger) (*credential.Book, []credential.
 
 // fill adds what this machine's processes show.
 func fill(book *credential.Book) error {
-	for name, role := range map[string]credential.Role{localAgents: credential.AnyAgent, localOperator: credential.Operator} {
+	for name, role := range map[string]credential.Role{localAgents: credential.AnyWorker, localOperator: credential.Operator} {
 		if _, err := book.Add(name, role); err != nil && !errors.Is(err, credential.ErrExists) {
 			return err
 		}
@@ -102,7 +102,7 @@ func agentCredential(n *config.NATS, id string, at net.Addr) (name, file string,
 	switch {
 	case err != nil:
 		return id, file, err
-	case holder.Role != credential.Agent || holder.Name == id:
+	case !holder.Role.Single() || holder.Name == id:
 		return id, file, nil
 	case named != "":
 		return id, file, fmt.Errorf("credential %s is of agent %s: it cannot report as %s", file, holder.Name, named)

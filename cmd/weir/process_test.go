@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main() // exits
 	}
+	if dir := os.Getenv(asNATS); dir != "" {
+		serveNATS(dir) // until it is killed
+	}
 	for name, value := range map[string]string{"WEIR_TOKEN": "operator-token", "WEIR_TEST_KEY": "provider-key"} {
 		if err := os.Setenv(name, value); err != nil {
 			panic(err)
@@ -68,6 +71,12 @@ func start(t *testing.T, dir string, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startOf(t, exe, dir, args...)
+}
+
+// startOf starts a weir of its own.
+func startOf(t *testing.T, exe, dir string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, name: args[0], cmd: exec.Command(exe, args...), done: make(chan struct{})}
 	p.cmd.Dir = dir
 	p.cmd.Env = append(os.Environ(), asProgram+"=1")

@@ -28,10 +28,17 @@ const (
 	// AnyAgent reports and hears as any agent of the fleet: for machines that
 	// come and go under names of their own.
 	AnyAgent Role = "any-agent"
+	// Worker and AnyWorker are agents that take tasks and work on them, where the
+	// fleet has them: so on any task of any tenant. Other agents reach none.
+	Worker    Role = "worker"
+	AnyWorker Role = "any-worker"
 	// Operator reads and writes everything of the fleet: the commands that
 	// look into the log.
 	Operator Role = "operator"
 )
+
+// Single reports whether the holder is one agent, that of the credential's name.
+func (r Role) Single() bool { return r == Agent || r == Worker }
 
 // Errors of a Book.
 var (
@@ -149,9 +156,9 @@ func parseLine(text string) (Credential, error) {
 		return c, err
 	}
 	switch c.Role {
-	case Agent, AnyAgent, Operator:
+	case Agent, AnyAgent, Worker, AnyWorker, Operator:
 	default:
-		return c, fmt.Errorf("role %q: want %s, %s or %s", c.Role, Agent, AnyAgent, Operator)
+		return c, fmt.Errorf("role %q: want %s, %s, %s, %s or %s", c.Role, Agent, AnyAgent, Worker, AnyWorker, Operator)
 	}
 	if !nkeys.IsValidPublicUserKey(c.Key) {
 		return c, errors.New("the third word is no public key of a user")

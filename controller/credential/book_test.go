@@ -175,3 +175,49 @@ func TestForeignSeeds(t *testing.T) {
 		t.Error("a file without a key is taken")
 	}
 }
+
+// FuzzFiles reads books and secret halves: what is taken is written and read
+// again as it is, and a fault shows no key.
+func FuzzFiles(f *testing.F) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		f.Fatal(err)
+	}
+	key, err := pair.PublicKey()
+	if err != nil {
+		f.Fatal(err)
+	}
+	seed, err := pair.Seed()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte("# words\nweb-1 agent " + key + "\nops operator " + key + "\n"))
+	f.Add([]byte("web-1 king " + key))
+	f.Add([]byte("# weir credential web-1 agent\n" + string(seed) + "\n"))
+	f.Add([]byte("# weir credential\n\n\n" + string(seed)))
+	dir := filepath.Join(f.TempDir(), "credentials")
+	b, err := credential.Open(dir)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, name := range []string{"allowed", "web-1.nk"} {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list, err := b.List()
+		if err != nil && (len(list) > 0 || strings.Contains(err.Error(), string(seed))) {
+			t.Errorf("%d credentials, error %v", len(list), err)
+		}
+		for _, c := range list {
+			if !nkeys.IsValidPublicUserKey(c.Key) || c.Name == "" {
+				t.Errorf("took %+v", c)
+			}
+		}
+		h, err := credential.Holds(b.File("web-1"))
+		if err != nil && (h != credential.Holder{} || strings.Contains(err.Error(), string(seed))) {
+			t.Errorf("holder %+v, error %v", h, err)
+		}
+	})
+}

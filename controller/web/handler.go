@@ -162,8 +162,10 @@ func (h *handler) changing(next http.HandlerFunc) http.HandlerFunc {
 // local reports whether a request comes from this machine, and not through a
 // proxy on it for somebody else.
 func local(r *http.Request) bool {
-	if r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" {
-		return false
+	for _, passed := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"} {
+		if r.Header.Get(passed) != "" {
+			return false
+		}
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	ip := net.ParseIP(host)

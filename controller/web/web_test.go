@@ -251,7 +251,7 @@ func TestTokens(t *testing.T) {
 		r.want(401, "GET", "/api/v1/status", "", "bearer token", far, show(value))
 		r.want(401, "GET", "/metrics", "", "bearer token", far, show(value))
 	}
-	for _, name := range []string{"X-Forwarded-For", "Forwarded"} { // a proxy on this machine
+	for _, name := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Forwarded-Proto", "Via"} { // a proxy on this machine
 		r.want(401, "GET", "/api/v1/status", "", "bearer token", func(q *http.Request) { q.Header.Set(name, "for=10.0.0.7") })
 	}
 	r.want(200, "GET", "/healthz", "", "ok", far)

@@ -237,3 +237,45 @@ func FuzzParse(f *testing.F) {
 func equate() cmp.Option {
 	return cmp.FilterValues(func(x, y []string) bool { return len(x) == 0 && len(y) == 0 }, cmp.Ignore())
 }
+
+// FuzzParams reads files of parameters: what is taken is within every
+// parameter's bounds.
+func FuzzParams(f *testing.F) {
+	f.Add("name: calmer\nparams: {plateau: 12s, cut_share: 800000}\n")
+	f.Add("params: {plateau: 99999999h, nosuch: 1}")
+	f.Add(`{"seq":3,"name":"a","by":"b","why":"c","hash":"d","params":{"plateau":8000000000},"watched":{"at":[1]}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := config.ParseParams("f", strings.NewReader(text))
+		var faults *strict.ParseError
+		if (p == nil) != (err != nil) || err != nil && !errors.As(err, &faults) {
+			t.Fatalf("parameters %v, error %v", p, err)
+		}
+		if p == nil {
+			return
+		}
+		got, err := p.Apply(model.DefaultParams())
+		if err != nil {
+			t.Fatalf("what was read cannot be applied: %v", err)
+		}
+		for _, spec := range model.ParamSpecs() {
+			if v := spec.Get(&got); v < spec.Min || v > spec.Max {
+				t.Errorf("%s is %d", spec.Name, v)
+			}
+		}
+	})
+}
+
+// FuzzKeys reads files of clients: one that is taken has a client, and no
+// message shows what stands where a hash belongs.
+func FuzzKeys(f *testing.F) {
+	f.Add("clients:\n- {name: a, sha256: " + strings.Repeat("0f", 32) + ", tenant: t, priority: batch}\n")
+	f.Add("clients: [{name: a, sha256: hunter2}, {name: a, key: hunter2}]")
+	f.Add("clients: []")
+	f.Fuzz(func(t *testing.T, text string) {
+		keys, err := config.ParseKeys("f", strings.NewReader(text))
+		var faults *strict.ParseError
+		if (len(keys) == 0) != (err != nil) || err != nil && !errors.As(err, &faults) {
+			t.Fatalf("%d keys, error %v", len(keys), err)
+		}
+	})
+}
