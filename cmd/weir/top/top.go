@@ -203,7 +203,7 @@ func (m *Model) head() []string {
 	case n.At.IsZero():
 		state = faint("asking the controller")
 	}
-	name := bold("weir "+n.Fleet) + fmt.Sprintf("  %s, term %d, record %d, %d behind, %d agents", leads, n.Term, n.Seq, n.Lag, n.Agents)
+	name := bold("weir "+n.Fleet) + fmt.Sprintf("  %s, term %d, record %d, %d behind, agents %d", leads, n.Term, n.Seq, n.Lag, n.Agents)
 	return append(append(m.wrap(name, 2), m.wrap(state, 2)...), "")
 }
 
@@ -261,8 +261,12 @@ func (m *Model) table() (lines []string, whole bool) {
 	for _, w := range width[:colReason] {
 		left -= w + 2
 	}
-	for _, k := range []int{colWeight, colFailed, colLatency, colOK, colWaiting, colInFlight} {
-		if left >= leastReason || left >= 0 && k < colWeight {
+	need := 0 // places left for the reason, if two columns may make room for it
+	if left+width[colWeight]+width[colLatency]+4 >= leastReason {
+		need = leastReason
+	}
+	for _, k := range []int{colWeight, colLatency, colOK, colInFlight, colFailed, colWaiting} {
+		if left >= need {
 			break
 		}
 		left += width[k] + 2
