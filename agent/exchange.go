@@ -223,11 +223,22 @@ func (x *exchange) route(f *fleet) (string, *dialect.Fault) {
 	return name, nil
 }
 
-// readBody reads the body within its own bound and that of all together.
+// readBody reads the body within its own bound and that of all together; of one
+// that is refused, it reads on as far as a body might have gone.
 func (x *exchange) readBody() ([]byte, *dialect.Fault) {
 	if x.req.Body == nil {
 		return nil, nil
 	}
+	buf, fault := x.keepBody()
+	if fault != nil {
+		// Who is still sending would see its connection break, and not the
+		// refusal; and its SDK would send all of it again.
+		_, _ = io.CopyN(io.Discard, x.req.Body, 2*x.transport.client.cfg.MaxBody)
+	}
+	return buf, fault
+}
+
+func (x *exchange) keepBody() ([]byte, *dialect.Fault) {
 	limit := x.transport.client.cfg.MaxBody
 	if x.req.ContentLength > limit {
 		return nil, x.tooLarge()

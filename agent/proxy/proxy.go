@@ -30,6 +30,10 @@ const (
 	writeStall  = 60 * time.Second
 )
 
+// unread is how much is read on of the body of a request that is refused, in
+// bytes: who is still sending would see its connection break, and not why.
+const unread = 64 << 20
+
 // copySize is the most that is passed on at once, in bytes.
 const copySize = 32 << 10
 
@@ -80,7 +84,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(p.readTimeout)) // not every writer has deadlines
 	_ = rc.SetWriteDeadline(time.Now().Add(p.writeStall))
-	if r.URL.Path != r.URL.EscapedPath() { // no second spelling of a path
+	if r.URL.Path != r.URL.EscapedPath() || r.Method == http.MethodConnect { // no second spelling of a path
 		p.unknown(w, r)
 		return
 	}
@@ -92,6 +96,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Proxy) guarded(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if fault := p.admit(r); fault != nil {
+			_, _ = io.CopyN(io.Discard, r.Body, unread)
 			write(w, r, fault)
 			return
 		}

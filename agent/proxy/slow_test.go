@@ -112,3 +112,47 @@ func TestBodyIsNoRequest(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedWhileSending sends a large body whole before it reads its answer,
+// as clients do: it gets the refusal and no broken connection.
+func TestRefusedWhileSending(t *testing.T) {
+	t.Parallel()
+	const size = 12 << 20 // more than sockets hold
+	for name, tt := range map[string]struct {
+		status int
+		chunks bool
+	}{
+		"too large":          {413, false},
+		"too large, chunks":  {413, true},
+		"an unknown key":     {401, false},
+		"tasks that are off": {501, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) { good(w) }, func(c *agent.Config) { c.MaxBody = 8 << 20 })
+			path := "/v1/chat/completions"
+			switch tt.status {
+			case 401:
+				w.proxy.SetKeys(Keys{})
+			case 501:
+				path = "/weir/tasks"
+			}
+			c, err := net.Dial("tcp", w.server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			length, body := fmt.Sprintf("Content-Length: %d", size), strings.Repeat("x", size)
+			if tt.chunks {
+				length, body = "Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", size, body)
+			}
+			if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n\r\n%s", path, length, body); err != nil {
+				t.Fatalf("it was not let finish: %v", err)
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil || resp.StatusCode != tt.status || resp.Header.Get("X-Should-Retry") != "false" {
+				t.Errorf("%+v, %v", resp, err)
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"net/http"
 
 	"weir/agent/task"
@@ -27,6 +28,7 @@ func (p *Proxy) serveTasks() {
 		admitted := p.guarded(func(w http.ResponseWriter, r *http.Request) {
 			d := p.tasks.Load()
 			if d == nil {
+				_, _ = io.CopyN(io.Discard, r.Body, unread)
 				write(w, r, fault(http.StatusNotImplemented, "tasks_off", "tasks are off; agent.tasks.enabled in weir.yaml switches them on"))
 				return
 			}

@@ -34,6 +34,8 @@ const (
 func (d *Desk) Post(w http.ResponseWriter, r *http.Request, owner string) {
 	j, fault, err := d.takeIn(w, r, owner)
 	if fault != nil {
+		// Who is still sending would see its connection break, and not why.
+		_, _ = io.CopyN(io.Discard, r.Body, MaxPost)
 		write(w, fault)
 		return
 	}
