@@ -5,6 +5,7 @@ package weir_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"go/ast"
@@ -215,6 +216,50 @@ func TestModFiles(t *testing.T) {
 			t.Errorf("%s has %d tools; they belong in tools.mod", file, len(mod.Tool))
 		}
 	}
+}
+
+// TestPeersFollow holds peers.mod, a copy of go.mod with the modules that the
+// library is measured beside, to go.mod: else task bench-peers stops building,
+// or measures another build than the one that ships.
+func TestPeersFollow(t *testing.T) {
+	newer := map[string]string{"golang.org/x/sync": "v0.25.0"} // asked for by a peer
+	have := requirements(t, "peers.mod")
+	for path, version := range requirements(t, "go.mod") {
+		want := cmp.Or(newer[path], version)
+		if have[path] != want {
+			t.Errorf("peers.mod has %s %s, want %s: go get -modfile=peers.mod %[1]s@%[3]s", path, cmp.Or(have[path], "not at all"), want)
+		}
+	}
+	sums, err := os.ReadFile("peers.sum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile("go.sum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := slices.Collect(strings.Lines(string(sums)))
+	for line := range strings.Lines(string(own)) {
+		if !slices.Contains(known, line) {
+			t.Errorf("peers.sum lacks %s", line)
+		}
+	}
+}
+
+// requirements lists the versions that a module file requires, by path.
+func requirements(t *testing.T, file string) map[string]string {
+	t.Helper()
+	var mod struct {
+		Require []struct{ Path, Version string }
+	}
+	if err := json.Unmarshal(goCommand(t, "mod", "edit", "-json", file), &mod); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, r := range mod.Require {
+		all[r.Path] = r.Version
+	}
+	return all
 }
 
 func listPackages(t *testing.T) []pkg {

@@ -272,19 +272,31 @@ func (r *calibrated) print(out io.Writer) error {
 		}
 	}
 	fmt.Fprintf(w, "\npolicy %s again\trecorded\tsimulated\n", r.Check.Policy)
-	for _, f := range r.Check.Figures {
-		off := ""
-		if !f.Within {
-			off = fmt.Sprintf("\toff by more than %.3g", f.Tolerance)
-		}
-		fmt.Fprintf(w, "  %s\t%.4g\t%.4g%s\n", f.Name, f.Recorded, f.Simulated, off)
-	}
+	printFigures(w, r.Check)
 	if r.Check.Safe {
 		fmt.Fprintf(w, "\n%s: its own policy comes to what was recorded\n", r.Out)
 	} else {
 		fmt.Fprintf(w, "\n%s: UNSAFE for a what-if: %s\n", r.Out, r.Check.Why)
 	}
 	return w.Flush()
+}
+
+// printFigures prints what is compared, of the whole log and of each phase.
+func printFigures(w io.Writer, c *calibrate.Check) {
+	all := func(figures []calibrate.Figure) {
+		for _, f := range figures {
+			off := ""
+			if !f.Within {
+				off = fmt.Sprintf("\toff by more than %.3g", f.Tolerance)
+			}
+			fmt.Fprintf(w, "  %s\t%.4g\t%.4g%s\n", f.Name, f.Recorded, f.Simulated, off)
+		}
+	}
+	all(c.Figures)
+	for _, p := range c.Phases {
+		fmt.Fprintf(w, "%s, %d s\n", p.Name, p.Seconds)
+		all(p.Figures)
+	}
 }
 
 func bounds90(e calibrate.Estimate) string {

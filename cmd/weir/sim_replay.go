@@ -56,6 +56,8 @@ type whatIf struct {
 	Why   string           `json:"why,omitempty"`
 	Check *calibrate.Check `json:"check"`
 	Notes []string         `json:"notes"`
+	// Beyond says where what was asked leaves the range that the journal has seen.
+	Beyond []string `json:"beyond"`
 	// Params that differ; Recorded and Asked are means over Seeds runs each,
 	// nil when it is not safe.
 	Params   []paramChange `json:"params"`
@@ -171,23 +173,28 @@ func (c *simReplayCommand) ask(e *env, asked *config.Params, r *replayed) error 
 	if !r.WhatIf.Safe && !c.Unsafe {
 		return nil
 	}
-	if r.WhatIf.Recorded, err = c.simulate(e, w, o.Params); err != nil {
+	if r.WhatIf.Recorded, _, err = c.simulate(e, w, o.Params); err != nil {
 		return err
 	}
-	r.WhatIf.Asked, err = c.simulate(e, w, &to)
+	r.WhatIf.Asked, r.WhatIf.Beyond, err = c.simulate(e, w, &to)
 	return err
 }
 
-func (c *simReplayCommand) simulate(e *env, w *calibrate.World, p *model.Params) (*outcomes, error) {
-	o := &outcomes{Params: p.Hash()}
+// simulate lives the world through under parameters, and says where the run
+// that went furthest left what the journal has seen.
+func (c *simReplayCommand) simulate(e *env, w *calibrate.World, p *model.Params) (o *outcomes, beyond []string, err error) {
+	o, beyond = &outcomes{Params: p.Hash()}, []string{}
 	n := float64(c.Seeds)
 	for seed := range uint64(c.Seeds) {
 		if err := e.ctx.Err(); err != nil {
-			return nil, errors.New("the simulations were stopped before their end")
+			return nil, nil, errors.New("the simulations were stopped before their end")
 		}
 		r, err := w.Run(world.PolicyWeir, seed+1, p)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if told := w.Beyond(r); len(told) > len(beyond) {
+			beyond = told
 		}
 		done := float64(r.Completed)
 		if seed == 0 {
@@ -201,7 +208,7 @@ func (c *simReplayCommand) simulate(e *env, w *calibrate.World, p *model.Params)
 		o.P50S += r.P50.Seconds() / n
 		o.P95S += r.P95.Seconds() / n
 	}
-	return o, nil
+	return o, beyond, nil
 }
 
 // print writes it for people.
@@ -235,9 +242,7 @@ func (w *whatIf) print(out io.Writer) error {
 		fmt.Fprintf(t, "  note: %s\n", n)
 	}
 	fmt.Fprintln(t, "\nas recorded\trecorded\tsimulated")
-	for _, f := range w.Check.Figures {
-		fmt.Fprintf(t, "  %s\t%.4g\t%.4g\n", f.Name, f.Recorded, f.Simulated)
-	}
+	printFigures(t, w.Check)
 	if !w.Safe {
 		fmt.Fprintf(t, "\nUNSAFE: %s\n", w.Why)
 	}
@@ -262,6 +267,9 @@ func (w *whatIf) print(out io.Writer) error {
 		{"p95_s", w.Recorded.P95S, w.Asked.P95S},
 	} {
 		fmt.Fprintf(t, "  %s\t%.4g\t%.4g\n", f.name, f.a, f.b)
+	}
+	for _, text := range w.Beyond {
+		fmt.Fprintf(t, "\nOUTSIDE what the journal has seen: %s\n", text)
 	}
 	return t.Flush()
 }

@@ -101,6 +101,10 @@ func (c *simTuneCommand) finish(e *env, g *ground, r *tune.Result) error {
 	if c.Report != "" {
 		study := tunereport.StudyOf(r, c.Seeds)
 		study.Command, study.Version = c.line(), version()
+		var err error
+		if study.Moves, err = g.moves(e.ctx, r); err != nil {
+			return err
+		}
 		if err := writeWhole(c.Report, func(w io.Writer) error { return tunereport.WriteHTML(w, study) }); err != nil {
 			return err
 		}

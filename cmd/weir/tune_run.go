@@ -1,12 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
+	"weir/cmd/weir/simreport"
+	"weir/cmd/weir/tunereport"
 	"weir/sim/incident"
 	"weir/sim/tune"
 	"weir/sim/workload"
@@ -60,7 +65,7 @@ func (g *ground) live(j *tune.Job) (tune.Outcome, error) {
 func (g *ground) world(p place, policy string, j *tune.Job) world.Config {
 	return world.Config{
 		Incident: g.incidents[p.incident], Seed: p.seed, Policy: policy, Params: &j.Params,
-		BooksFrom: g.booksFrom, Traces: g.traces[p.incident],
+		BooksFrom: g.booksFrom, Traces: g.traces[p.incident], NoCould: true,
 	}
 }
 
@@ -79,6 +84,51 @@ func (g *ground) oracle(p place) oracle {
 		})
 	}
 	return g.oracles[p]
+}
+
+// What a report shows over time: so many incidents, at so many instants.
+const (
+	mostMoves  = 3
+	movePoints = 150
+)
+
+// moves lives the incidents that the verdict's set moved most through once
+// more, before and after, and keeps what they were over time.
+func (g *ground) moves(ctx context.Context, r *tune.Result) ([]tunereport.Move, error) {
+	moves := []tunereport.Move{}
+	order := make([]int, len(r.Verdict.Incidents))
+	for i := range order {
+		order[i] = i
+	}
+	gain := func(i int) float64 { return math.Abs(r.Verdict.Incidents[i].Gain) }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(gain(b), gain(a)) })
+	for _, i := range order[:min(mostMoves, len(order))] {
+		m := tunereport.Move{Gain: r.Verdict.Incidents[i].Gain}
+		at := place{i, r.Verdict.Incidents[i].Seed}
+		var err error
+		if m.Before, err = g.timeline(ctx, at, r.InForce); err != nil {
+			return nil, err
+		}
+		if m.After, err = g.timeline(ctx, at, r.Winner); err != nil {
+			return nil, err
+		}
+		moves = append(moves, m)
+	}
+	return moves, nil
+}
+
+// timeline lives a place through under a trial's parameters.
+func (g *ground) timeline(ctx context.Context, at place, t *tune.Trial) (simreport.Timeline, error) {
+	if ctx.Err() != nil {
+		return simreport.Timeline{}, errors.New("the report was stopped before its end")
+	}
+	c := g.world(at, world.PolicyWeir, &tune.Job{Params: t.Params()})
+	c.Points, c.NoCould = movePoints, false
+	r, err := world.Run(c)
+	if err != nil {
+		return simreport.Timeline{}, fmt.Errorf("simulate %s: %w", g.names[at.incident].Name, err)
+	}
+	return simreport.TimelineOf(r), nil
 }
 
 // inOrder does jobs in several workers and hands the results over in the order

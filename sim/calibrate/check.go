@@ -17,6 +17,9 @@ type Check struct {
 	Policy  string   `json:"policy"`
 	Seeds   int      `json:"seeds"`
 	Figures []Figure `json:"figures"`
+	// Phases are the same for the normal, the saturated and the recovering
+	// stretches of the log, those that it has enough of.
+	Phases []Phase `json:"phases,omitempty"`
 	// Safe is set when every figure is within its tolerance. A what-if in a
 	// world that is not safe says nothing.
 	Safe bool `json:"safe"`
@@ -68,8 +71,10 @@ func (w *World) Check(l *Log, o Options) error {
 	if o.Config != nil && !o.Observed {
 		c.Policy = world.PolicyWeir
 	}
-	was := l.recorded(l.requests())
+	requests := l.requests()
+	was, passed := l.recorded(requests), l.passages(requests, model.Nanos(w.Report.From.UnixNano()))
 	var is recorded
+	var runs [][]passage
 	for seed := range uint64(checkSeeds) {
 		r, err := w.Run(c.Policy, seed+1, o.Params)
 		if err != nil {
@@ -81,6 +86,7 @@ func (w *World) Check(l *Log, o Options) error {
 		is.refused += float64(r.Refused) / checkSeeds
 		is.p50 += r.P50.Seconds() / checkSeeds
 		is.p95 += r.P95.Seconds() / checkSeeds
+		runs = append(runs, simulatedPassages(r, passed))
 	}
 	share := func(r recorded) float64 { return r.refused / max(r.attempts, 1) }
 	c.add("requests", was.requests, is.requests, 0.02*was.requests+1)
@@ -89,18 +95,24 @@ func (w *World) Check(l *Log, o Options) error {
 	c.add("refused_share", share(was), share(is), max(0.03, 0.4*share(was)))
 	c.add("p50_s", was.p50, is.p50, 0.25*was.p50+0.02)
 	c.add("p95_s", was.p95, is.p95, 0.4*was.p95+0.05)
+	c.phases(passed, runs)
 	c.Safe = c.Why == ""
 	w.Report.Check = c
 	return nil
 }
 
-// add compares a figure.
+// add compares a figure of the whole log.
 func (c *Check) add(name string, was, is, tolerance float64) {
+	c.Figures = append(c.Figures, c.figure("", name, was, is, tolerance))
+}
+
+// figure compares; of which stretches it is stands before its name in Why.
+func (c *Check) figure(of, name string, was, is, tolerance float64) Figure {
 	f := Figure{Name: name, Recorded: was, Simulated: is, Tolerance: tolerance, Within: math.Abs(was-is) <= tolerance}
-	c.Figures = append(c.Figures, f)
 	if !f.Within {
-		c.Why = cmp.Or(c.Why, fmt.Sprintf("%s was %.4g and comes to %.4g", name, was, is))
+		c.Why = cmp.Or(c.Why, fmt.Sprintf("%s%s was %.4g and comes to %.4g", of, name, was, is))
 	}
+	return f
 }
 
 // Run lives the world through.

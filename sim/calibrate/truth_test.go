@@ -2,8 +2,10 @@ package calibrate
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,7 +167,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestTruth draws worlds and wants the true limit inside the interval of 90 %.
+// TestTruth draws worlds and wants the true limit inside the interval of 90 %,
+// and intervals that say something.
 // A handful must hold all but one; of fifty so many that fewer would be odd if
 // the intervals were as wide as they say.
 func TestTruth(t *testing.T) {
@@ -174,6 +177,7 @@ func TestTruth(t *testing.T) {
 		worlds, least = 50, 42
 	}
 	held := 0
+	var widths []float64
 	for k := range worlds {
 		dice := rand.New(rand.NewPCG(uint64(k), 11))
 		law, limit, read := drawn(dice, k)
@@ -182,13 +186,22 @@ func TestTruth(t *testing.T) {
 			calls = record(truth(t, law+service), uint64(k), 4*time.Minute, waves(limit/(1.2+dice.Float64())))
 		}
 		e := read(calls.first(t))
+		if e.Open {
+			e.High = math.Inf(1)
+		}
+		widths = append(widths, (e.High-e.Low)/limit)
 		if e.Holds(limit) && !e.Open {
 			held++
 		} else {
 			t.Logf("world %d: %+v does not hold %v of %s", k, e, limit, strings.TrimSpace(law))
 		}
 	}
-	t.Logf("%d of %d intervals hold the true limit", held, worlds)
+	slices.Sort(widths)
+	median := widths[len(widths)/2]
+	t.Logf("%d of %d intervals hold the true limit; half are narrower than %.3f of it", held, worlds, median)
+	if median > 0.25 {
+		t.Errorf("the median interval is %.2f of the limit wide, want 0.25 at most", median)
+	}
 	if held < least {
 		t.Errorf("%d of %d intervals hold the true limit, want %d", held, worlds, least)
 	}

@@ -72,6 +72,7 @@ type request struct {
 	answered      bool
 	done          model.Nanos // end of the answer
 	tries         int
+	ended         model.Nanos // of the last try, or the answer
 	firstEnd      model.Nanos // of the first try
 	secondAt      model.Nanos // sending of the second
 	route, tenant uint8
@@ -101,6 +102,7 @@ func (l *Log) requests() []request {
 		if model.Class(c.class) == model.ClassOK && !r.answered {
 			r.answered, r.output, r.done = true, c.output, c.end()
 		}
+		r.ended = max(r.ended, c.end())
 	}
 	return all
 }

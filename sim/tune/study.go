@@ -94,6 +94,11 @@ type Trial struct {
 	effect float64
 }
 
+// Params are the trial's values as a set.
+func (t *Trial) Params() model.Params {
+	return (&space{specs: model.ParamSpecs()}).params(t.Values)
+}
+
 // pair is a world: an incident and a seed.
 type pair struct {
 	incident int

@@ -2,6 +2,7 @@ package tune
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -41,6 +42,8 @@ type IncidentGain struct {
 	// LeftOut is the gain on this incident of what would have been the search's
 	// best without it.
 	LeftOut float64 `json:"left_out"`
+	// Seed is that of the verdict's runs whose loss moved most.
+	Seed uint64 `json:"seed"`
 }
 
 // judge measures the winner against what is in force, once, on seeds of its own.
@@ -112,6 +115,13 @@ func (s *study) incidentGain(i int, winner *Trial) IncidentGain {
 	g.Gain = s.c.Weights.loss(&g.Before) - s.c.Weights.loss(&g.After)
 	g.Worse = -g.Gain > s.c.Tolerance
 	g.LeftOut = s.leftOut(i)
+	most := -1.0
+	before, after := s.losses(s.base, own), s.losses(winner, own)
+	for k := range own {
+		if d := math.Abs(before[k] - after[k]); d > most {
+			most, g.Seed = d, own[k].seed
+		}
+	}
 	return g
 }
 

@@ -22,7 +22,7 @@ func (w *world) build() error {
 	w.book = newBook(w)
 	w.audit.tallies = make([]tally, len(w.inc.Providers))
 	for i := range w.inc.Providers {
-		p, truth := provider.New(provider.Config{Incident: w.inc.Providers[i], Seed: w.cfg.Seed, Ideal: !w.policy.oracle})
+		p, truth := provider.New(provider.Config{Incident: w.inc.Providers[i], Seed: w.cfg.Seed, Ideal: !w.policy.oracle && !w.cfg.NoCould})
 		w.providers = append(w.providers, service{Provider: p, truth: truth, wake: provider.Never})
 		w.watch(i)
 	}

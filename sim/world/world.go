@@ -45,6 +45,8 @@ type Config struct {
 	// BooksFrom is when the books open; what came before is warm-up.
 	BooksFrom time.Duration
 	plan      plan // the oracle's
+	// NoCould leaves out the scheduler that Could is reckoned by, which is 0 then.
+	NoCould bool
 	// Observe is called at the end of every second, nil for none.
 	Observe func(Second)
 	// Records is called with each record of the log before it is folded, nil for

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/cmd/weir/report"
+	"weir/cmd/weir/simreport"
 	"weir/model"
 	"weir/sim/tune"
 )
@@ -31,6 +32,16 @@ type Study struct {
 	// Params are all parameters, Trials what was tried, in order.
 	Params []Param `json:"params"`
 	Trials []Trial `json:"trials"`
+	// Moves are the incidents that the verdict's set moved most.
+	Moves []Move `json:"moves"`
+}
+
+// Move is one run of an incident over time, before and after.
+type Move struct {
+	Before simreport.Timeline `json:"before"`
+	After  simreport.Timeline `json:"after"`
+	// Gain is the incident's, over all seeds.
+	Gain float64 `json:"gain"`
 }
 
 // Param is one parameter of the laws.
@@ -71,7 +82,7 @@ type Trial struct {
 
 // StudyOf takes a study's end.
 func StudyOf(r *tune.Result, seeds int) *Study {
-	s := &Study{Seeds: seeds, Runs: r.Runs, Verdict: r.Verdict, Found: r.Winner != nil, Params: []Param{}, Trials: []Trial{}}
+	s := &Study{Seeds: seeds, Runs: r.Runs, Verdict: r.Verdict, Found: r.Winner != nil, Params: []Param{}, Trials: []Trial{}, Moves: []Move{}}
 	for o := range tune.NumObjectives {
 		s.Objectives = append(s.Objectives, o.String())
 	}

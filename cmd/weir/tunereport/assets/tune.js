@@ -111,6 +111,32 @@
     }
   }
 
+  // moves draws each incident that moved most: what was completed, and what the
+  // providers had in hand.
+  function moves() {
+    const box = $("moves");
+    if (!box) return;
+    box.replaceChildren();
+    const cells = [];
+    for (const m of study.moves) { // all of them first: they share the width
+      for (const of of ["completed a second", "in flight"]) {
+        const cell = document.createElement("div"), title = document.createElement("h3");
+        title.textContent = `${m.before.incident}, ${show(m.gain)} gained: ${of}`;
+        cell.append(title);
+        box.append(cell);
+        cells.push(cell);
+      }
+    }
+    const number = (label, colour, more) => line(label, colour, { value: (u, v) => v == null ? "–" : v.toFixed(1), ...more });
+    const second = { label: "second", value: (u, v) => v == null ? "–" : v.toFixed(0) };
+    for (const [i, m] of study.moves.entries()) {
+      const pair = (cell, bound, most, of) => plot(cell, 190, second, null, (u, min, max) => [0, max > 0 ? max * 1.05 : 1], {},
+        [number(bound, "quiet", { dash: [2, 3] }), number("in force", "plain"), number("found", "weir")], [m.before.t_s, most, m.before[of], m.after[of]]);
+      pair(cells[2 * i], "could have been", m.before.could_have_served, "completed");
+      pair(cells[2 * i + 1], "true cap", m.before.capacity, "in_flight");
+    }
+  }
+
   // place is where a value lies in a parameter's range.
   function place(p, v) {
     const shift = p.min > 0 ? 0 : 1 - p.min;
@@ -124,6 +150,7 @@
     history();
     front();
     slices();
+    moves();
   }
 
   for (const [id, chosen] of [["across", 0], ["up", 1]]) {
