@@ -11,21 +11,25 @@ import (
 	"weir/sim/world"
 )
 
-// recklessParams never believe a refusal for long.
-const recklessParams = `params:
-  cut_share: 980000
-  pin_floor: 980000
-  plateau: 500ms
-  climb_double: 100ms
-  used_share: 500000
-  slow_start_gain: 4000
-`
+// recklessParams never let fewer than a hundred calls run, whatever is refused.
+const recklessParams = "params: {window_floor: 100000, window_start: 100000, breaker_ratio: 1000000, breaker_volume: 10000, breaker_consecutive: 1000}\n"
+
+// fullIncident has twenty slots, which are nearly always taken.
+func fullIncident(t *testing.T) *incident.Incident {
+	t.Helper()
+	text := strings.NewReplacer("duration: 4m", "duration: 3m", "concurrency: 60", "concurrency: 20", "    changes: [{at: 2m, set: {concurrency: 24}}]\n", "", "rate: 24", "rate: 16").Replace(replayIncident)
+	inc, err := incident.Parse("test", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inc
+}
 
 // refusedShare lives an incident through on some seeds.
 func refusedShare(t *testing.T, inc *incident.Incident, p model.Params) float64 {
 	t.Helper()
 	var refused, sent float64
-	for seed := range uint64(6) {
+	for seed := range uint64(3) {
 		r, err := world.Run(world.Config{Incident: inc, Seed: 100 + seed, Policy: world.PolicyWeir, Params: &p})
 		if err != nil {
 			t.Fatal(err)
@@ -59,10 +63,7 @@ func carriedOver(logged, asked []world.Second) float64 {
 // behaviour it is off by more than ten times. The world calibrated from the same
 // log comes within a fifth.
 func TestReplayFallacy(t *testing.T) {
-	inc, err := incident.Parse("test", strings.NewReader(replayIncident))
-	if err != nil {
-		t.Fatal(err)
-	}
+	inc := fullIncident(t)
 	reckless := file(t, "reckless.yaml", recklessParams)
 	asked := paramsOf(t, reckless)
 	journal := lived(t, world.Config{Incident: inc, Seed: 3}).write()
@@ -76,7 +77,7 @@ func TestReplayFallacy(t *testing.T) {
 	naive := carriedOver(run(model.DefaultParams()).Seconds, run(asked).Seconds)
 	truth := refusedShare(t, inc, asked)
 
-	got := weir(t, "", "sim", "replay", journal, "--params", reckless, "--seeds", "6", "--json", "--last", "1")
+	got := weir(t, "", "sim", "replay", journal, "--params", reckless, "--seeds", "3", "--json", "--last", "1")
 	var r replayed
 	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || got.code != exitOK {
 		t.Fatalf("%v, exit code %d: %s%s", err, got.code, got.stdout, got.stderr)

@@ -13,9 +13,12 @@ import (
 )
 
 // badParams is a set that somebody might have written down in a hurry: cuts by
-// half, a plateau of a minute, long waits, breakers on a hair trigger.
+// half, the least weight that there is, no margin, a plateau of a minute, long
+// waits, breakers on a hair trigger.
 const badParams = `params:
   cut_share: 500000
+  weight_floor: 1000
+  budget_margin: 1000000
   pin_floor: 100000
   plateau: 60s
   slow_start_gain: 100
