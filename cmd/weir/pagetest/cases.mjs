@@ -64,7 +64,7 @@ async function picture(page, name, fullPage = true) {
 const axeSource = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 async function serious(page, where) {
   await page.evaluate(axeSource);
-  const { violations } = await page.evaluate(() => window.axe.run(document));
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
   return violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => `${where}: ${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 120)).join(" | ")}`);
 }
 
