@@ -311,7 +311,7 @@ func (c *channel) observe(p *Params) {
 	c.window.Calm = c.latency.calm(p, c.at)
 	c.window.took(p, c.at, c.accepted, c.inflight, c.latency.Took)
 	c.window.hold(p, c.top())
-	c.window.approach(p, c.top(), c.latency.Took)
+	c.window.approach(p, c.top(), &c.latency)
 	if w := &c.window; !w.Drained && !w.Drain && c.inflight <= slots && (c.heard(p) || scale(slots, usedFar) >= c.inflight) {
 		c.window.Drained = true
 	}

@@ -174,6 +174,7 @@ func (c *coder) channel(ch *channel) {
 	num(c, &w.Known)
 	num(c, &w.Least)
 	c.flag(&w.Works)
+	num(c, &w.Times)
 	num(c, &w.Near)
 	l := &ch.latency
 	list(c, &l.Cells, func(c *coder, cell *latencyCell) {

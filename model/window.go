@@ -80,6 +80,9 @@ type window struct {
 	// Near is what was in flight when latency made the last cut, 0 once the climb
 	// is past it: the level that is best lies a little below.
 	Near Milli
+	// Times is in how many times Double the climb doubles the window, 0 for by
+	// steps at first.
+	Times int64
 	// Works is set once a call ended well that was sent since the window was set.
 	Works bool
 }
@@ -132,14 +135,18 @@ const (
 	latencyPlateau     = 1 * Second
 	latencyUnit    PPM = 30_000
 	// latencySteps is how often the steps of that climb double. From there on it
-	// is the window that doubles, in latencyShare times the time: by an eighth in
+	// is the window that doubles, in latencyTimes times the time: by an eighth in
 	// a call's time, since what calls tell is two or three of those old.
 	latencySteps = 3
-	latencyShare = 6
+	latencyTimes = 6
 	// nearShare of what was in flight is near it: from there on to it the climb is
 	// slower by nearSlower.
 	nearSlower     = 2
 	nearShare  PPM = 800_000
+	// swiftTimes is latencyTimes where lost capacity is back, up to farShare of
+	// what was once in flight while calls were not slow.
+	swiftTimes     = 3
+	farShare   PPM = 750_000
 )
 
 func newWindow(p *Params) window {
@@ -177,9 +184,12 @@ func (w *window) climbed(p *Params) Milli {
 	}
 	if g := w.Grown - plateau; g > 0 {
 		double := max(w.Double, p.ClimbDouble)
+		if w.Times > 0 {
+			return goal + Milli(doubled(int64(goal), g, Nanos(w.Times)*double))
+		}
 		if most := latencySteps * double; w.ByLatency && g > most {
 			top := int64(goal) + unit<<latencySteps - unit
-			return Milli(top + doubled(top, g-most, latencyShare*double))
+			return Milli(top + doubled(top, g-most, latencyTimes*double))
 		}
 		return goal + Milli(doubled(unit, g, double))
 	}
@@ -203,7 +213,9 @@ func doubled(v int64, g, every Nanos) int64 {
 // climb starts anew from here when it does.
 func (w *window) hold(p *Params, top Milli) {
 	if !w.Calm && w.Grown > w.plateau(p) {
-		w.restart(p, w.value(p, top))
+		v := w.value(p, top)
+		w.Times = 0
+		w.restart(p, v)
 	}
 }
 
@@ -304,7 +316,7 @@ func (w *window) settle(v Milli, now Nanos) {
 	w.Base, w.Goal, w.Grown, w.CutAt, w.Double = v, 0, 0, now, 0
 	w.RoundAt, w.RoundBase, w.RoundDone = now, v, 0
 	w.StepAt, w.StepMost = now, v
-	w.Level, w.TakenAt, w.Works, w.Near = 0, 0, false, 0
+	w.Level, w.TakenAt, w.Works, w.Near, w.Times = 0, 0, false, 0, 0
 }
 
 // stale reports whether a refusal of an attempt admitted under epoch says
@@ -403,17 +415,28 @@ func (w *window) quicken(p *Params, top Milli, took Nanos) {
 }
 
 // approach slows the climb down once it comes near to what latency cut, and lets
-// it go once it is past that.
-func (w *window) approach(p *Params, top Milli, took Nanos) {
-	if !w.ByLatency || w.Near == 0 {
+// it go once it is past that. Where half as much again as at its start is no
+// slower than ever, and far from what once was, the capacity that was lost is
+// back: it climbs swiftly to near there.
+func (w *window) approach(p *Params, top Milli, l *latency) {
+	if !w.ByLatency {
 		return
 	}
-	v, near := w.value(p, top), Milli(scale(int64(w.Near), nearShare))
-	if v >= w.Near {
-		w.quicken(p, top, took)
+	v, near, far := w.value(p, top), Milli(scale(int64(w.Near), nearShare)), Milli(scale(int64(l.Proven), farShare))
+	swift := w.Times == swiftTimes
+	switch {
+	case swift && v >= far:
+		w.quicken(p, top, l.Took)
+		w.Times = latencyTimes
+	case !swift && w.Calm && v < far && v >= w.Base+w.Base/2 && l.ratio() <= One:
+		w.quicken(p, top, l.Took)
+		w.Times, w.Near = swiftTimes, 0
+	case w.Near == 0:
+	case v >= w.Near:
+		w.quicken(p, top, l.Took)
 		w.Near = 0
-	} else if v >= near && w.Base < near {
-		w.quicken(p, top, took)
+	case v >= near && w.Base < near:
+		w.quicken(p, top, l.Took)
 	}
 }
 

@@ -182,9 +182,9 @@ func TestWindowClimbsByLatency(t *testing.T) {
 		}
 		w.Grown = w.plateau(&p) + latencySteps*took
 		from := w.value(&p, 0)
-		w.advance(latencyShare * took)
+		w.advance(latencyTimes * took)
 		if v := w.value(&p, 0); v != 2*from {
-			t.Errorf("calls of %s: from %d to %d in %d calls", took, from, v, latencyShare)
+			t.Errorf("calls of %s: from %d to %d in %d calls", took, from, v, latencyTimes)
 		}
 	}
 }
@@ -198,9 +198,10 @@ func TestWindowApproaches(t *testing.T) {
 	w.slowed(&p, 0, 0, 100, 2*One, Second)
 	w.Drained, w.Used, w.Calm, w.RoundBase = true, true, true, p.WindowMax
 	w.quicken(&p, 0, Second)
+	l := latency{Took: Second, Recent: One, Drift: One}
 	for range 1000 {
 		before := w.value(&p, 0)
-		w.approach(&p, 0, Second)
+		w.approach(&p, 0, &l)
 		v := w.value(&p, 0)
 		if v != before {
 			t.Fatalf("the window went from %d to %d at once", before, v)
@@ -216,6 +217,46 @@ func TestWindowApproaches(t *testing.T) {
 	}
 	if v := w.value(&p, 0); v < 200_000 {
 		t.Errorf("after all that time the window is %d", v)
+	}
+}
+
+// TestWindowClimbsSwiftly holds that the window climbs twice as fast once half as
+// much again as it was is no slower, up to three quarters of what once was, and
+// by steps again once calls got slow.
+func TestWindowClimbsSwiftly(t *testing.T) {
+	p := DefaultParams()
+	w := newWindow(&p)
+	w.Base, w.Slow, w.RoundBase = 200_000, false, p.WindowMax
+	w.slowed(&p, 0, 0, 40, 2*One, Second)
+	w.Drained, w.Used, w.Calm, w.RoundBase = true, true, true, p.WindowMax
+	w.quicken(&p, 0, Second)
+	l := latency{Took: Second, Recent: One, Drift: One, Proven: 200_000}
+	base := w.value(&p, 0)
+	for range 1000 {
+		before := w.value(&p, 0)
+		w.approach(&p, 0, &l)
+		v := w.value(&p, 0)
+		if v != before {
+			t.Fatalf("the window went from %d to %d at once", before, v)
+		}
+		if swift := w.Times == swiftTimes; swift != (v >= base+base/2 && v < 150_000) {
+			t.Fatalf("at %d, from %d, swift is %v", v, base, swift)
+		}
+		w.advance(50 * Millisecond)
+	}
+	w.Times, w.Calm = swiftTimes, false
+	before := w.value(&p, 0)
+	if w.hold(&p, 0); w.Times != 0 || w.value(&p, 0) != before {
+		t.Errorf("held at %d the window is %d, swift %d", before, w.value(&p, 0), w.Times)
+	}
+	w.Calm, w.Base, w.Times = true, base, 0
+	l.Recent = One + One/20
+	for range 100 {
+		w.advance(50 * Millisecond)
+		w.approach(&p, 0, &l)
+	}
+	if w.Times != 0 {
+		t.Error("it is swift though calls are slower than they were")
 	}
 }
 
