@@ -51,6 +51,34 @@ func newStation(t *testing.T) *station {
 	return s
 }
 
+// latest calls the station past Weir for a time, twice a second, and returns how
+// many times longer than the mean the slowest answer took: what a machine that
+// is busy does to every call.
+func (s *station) latest(span time.Duration) <-chan float64 {
+	out := make(chan float64, 1)
+	go func() {
+		var most atomic.Int64
+		var all sync.WaitGroup
+		for end := time.Now().Add(span); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
+			all.Go(func() {
+				start := time.Now()
+				if answer, err := http.Post(s.URL, "application/json", strings.NewReader("{}")); err == nil {
+					_, _ = io.Copy(io.Discard, answer.Body) // only its end matters
+					_ = answer.Body.Close()
+				}
+				for took := int64(time.Since(start)); ; {
+					if m := most.Load(); took <= m || most.CompareAndSwap(m, took) {
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		out <- float64(most.Load()) / float64(s.took)
+	}()
+	return out
+}
+
 // trio is three controllers and two sidecars on a NATS server of its own.
 type trio struct {
 	t           *testing.T
@@ -251,9 +279,9 @@ func TestLeaderKilled(t *testing.T) {
 	if long {
 		kills, before, around = 50, 5*time.Second, 10*time.Second
 	}
-	bus, provider := natstest.Start(t, natstest.Listen), newStation(t)
+	bus, provider, bare := natstest.Start(t, natstest.Listen), newStation(t), newStation(t)
 	if long {
-		provider.took = 2 * stationTime // so long that what a busy machine adds is no slowdown of the provider
+		provider.took, bare.took = 2*stationTime, 2*stationTime // so long that what a busy machine adds is no slowdown of the provider
 	}
 	f := newTrio(t, bus.URL(), provider.URL)
 	leader := f.led(-1)
@@ -265,14 +293,14 @@ func TestLeaderKilled(t *testing.T) {
 		time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
 		rate := calls.rate(before)
 		killed, start := leader, time.Now()
-		until := calls.rates(around)
+		until, late := calls.rates(around), bare.latest(around)
 		f.controllers[killed].kill()
 		leader = f.led(killed)
 		took = append(took, time.Since(start))
 		f.controller(killed)
 		ratio := <-until / rate
 		if ratios = append(ratios, ratio); ratio < 0.9 {
-			t.Logf("%.2f after a kill at %s: %s", ratio, start.Format(time.TimeOnly), f.decisions(leader))
+			t.Logf("%.2f after a kill at %s, while a call past Weir took up to %.1f times its time: %s", ratio, start.Format(time.TimeOnly), <-late, f.decisions(leader))
 		}
 	}
 	calls.end(t)

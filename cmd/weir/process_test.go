@@ -20,11 +20,11 @@ import (
 const asProgram = "WEIR_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main() // exits
-	}
 	if dir := os.Getenv(asNATS); dir != "" {
 		serveNATS(dir) // until it is killed
+	}
+	if os.Getenv(asProgram) != "" {
+		main() // exits
 	}
 	for name, value := range map[string]string{"WEIR_TOKEN": "operator-token", "WEIR_TEST_KEY": "provider-key"} {
 		if err := os.Setenv(name, value); err != nil {

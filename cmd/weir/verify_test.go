@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -182,5 +183,43 @@ func link(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.Symlink(from, to); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestVerifyAcrossARebase puts an older copy of the log in its place: the
+// controller keeps what it had folded, its term goes on, and the log verifies
+// across the state that it was anchored at.
+func TestVerifyAcrossARebase(t *testing.T) {
+	t.Parallel()
+	dir, older := t.TempDir(), filepath.Join(t.TempDir(), "older")
+	bus := filepath.Join(dir, "nats")
+	k := newKeeper(t, dir, 0)
+	k.order(20)
+	k.stop()
+	if err := os.CopyFS(older, os.DirFS(bus)); err != nil {
+		t.Fatal(err)
+	}
+	k = newKeeper(t, dir, 0)
+	k.order(24)
+	before, err := k.loop.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.stop()
+	if err := errors.Join(os.RemoveAll(bus), os.CopyFS(bus, os.DirFS(older))); err != nil {
+		t.Fatal(err)
+	}
+	k = newKeeper(t, dir, 0)
+	after, err := k.loop.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.Counters.Rebases != 1 || after.Term <= before.Term || after.Seq <= before.Seq || ordered(after) != ordered(before) || after.Channels[0].Epoch < before.Channels[0].Epoch {
+		t.Errorf("behind an older log %+v, before %+v", after, before)
+	}
+	k.order(10)
+	k.stop()
+	if v, got := verifyJSON(t, "--store", dir, "--fleet", "test"); got.code != exitOK || !v.Verified || v.Stored != v.Last || v.Last < before.Seq+10 {
+		t.Errorf("exit code %d: %+v\n%s", got.code, v, got.stderr)
 	}
 }
