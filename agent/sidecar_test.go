@@ -121,7 +121,7 @@ func (s *sidecar) call(ctx context.Context, stream bool, header ...string) *hear
 	if stream {
 		body = strings.Replace(body, "{", `{"stream":true,`, 1)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://sidecar.invalid/v1/chat/completions", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
