@@ -168,8 +168,20 @@ func (c *recorded) add(t, sent, completed, refused, inFlight, window, weight, br
 		of *report.Column
 		v  float64
 	}{
-		{&s.T, t}, {&s.Sent, sent}, {&s.Completed, completed}, {&s.Refused, refused}, {&s.InFlight, inFlight}, {&s.Window, window}, {&s.Weight, weight},
-		{&s.Breaker, breaker}, {&s.P50, p50}, {&s.P99, p99}, {&s.Offered, math.NaN()}, {&s.Could, math.NaN()}, {&s.Capacity, math.NaN()}, {&s.Best, math.NaN()},
+		{&s.T, t},
+		{&s.Sent, sent},
+		{&s.Completed, completed},
+		{&s.Refused, refused},
+		{&s.InFlight, inFlight},
+		{&s.Window, window},
+		{&s.Weight, weight},
+		{&s.Breaker, breaker},
+		{&s.P50, p50},
+		{&s.P99, p99},
+		{&s.Offered, math.NaN()},
+		{&s.Could, math.NaN()},
+		{&s.Capacity, math.NaN()},
+		{&s.Best, math.NaN()},
 	} {
 		*column.of = append(*column.of, column.v)
 	}

@@ -157,7 +157,7 @@ func (m *Model) render() string {
 	}
 	lines = append(lines, "", bold(title))
 	for i := 0; i < len(m.feed) && len(lines) < m.height; i++ {
-		lines = append(lines, m.wrap(m.decision(&m.feed[i]), 2)...)
+		lines = append(lines, m.wrap(m.decision(&m.feed[i]))...)
 	}
 	for i, line := range lines {
 		lines[i] = lipgloss.NewStyle().MaxWidth(m.width).Render(line)
@@ -174,11 +174,12 @@ func (m *Model) why(whole bool) []string {
 	if c.Reason == "" {
 		return nil
 	}
-	return append([]string{""}, m.wrap(bold(c.Name)+"  "+c.Reason, 2)...)
+	return append([]string{""}, m.wrap(bold(c.Name)+"  "+c.Reason)...)
 }
 
 // wrap breaks a line where the screen ends, and indents what follows.
-func (m *Model) wrap(line string, indent int) []string {
+func (m *Model) wrap(line string) []string {
+	const indent = 2
 	if lipgloss.Width(line) <= m.width {
 		return []string{line}
 	}
@@ -204,7 +205,7 @@ func (m *Model) head() []string {
 		state = faint("asking the controller")
 	}
 	name := bold("weir "+n.Fleet) + fmt.Sprintf("  %s, term %d, record %d, %d behind, agents %d", leads, n.Term, n.Seq, n.Lag, n.Agents)
-	return append(append(m.wrap(name, 2), m.wrap(state, 2)...), "")
+	return append(append(m.wrap(name), m.wrap(state)...), "")
 }
 
 func since(at time.Time) string {

@@ -96,7 +96,7 @@ func TestTopOnNarrowScreens(t *testing.T) {
 				t.Errorf("%v: the screen lacks %q:\n%s", size, want, got)
 			}
 		}
-		for _, line := range strings.Split(got, "\n") {
+		for line := range strings.SplitSeq(got, "\n") {
 			if lipgloss.Width(line) > size[0] {
 				t.Errorf("%v: %q is %d wide", size, line, lipgloss.Width(line))
 			}
