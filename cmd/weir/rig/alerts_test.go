@@ -65,12 +65,14 @@ workload: [{name: w, route: default, arrivals: {kind: poisson, rate: 1}, input_t
 		{name: "a log that was replaced", about: channel("", fast), clients: 2, fires: []string{"WeirEventsLost", "WeirLogFault"}, harm: replaceLog, halfway: true},
 		{name: "no bus and no controller", about: channel("", fast), clients: 2, fires: []string{"WeirAgentAlone", "WeirNoLeader"}, harm: stopBus},
 		{name: "more callers than places", about: channel("rpm: 60", fast), clients: 60, queue: 8, fires: []string{"WeirBoundFull", "WeirBudgetNearlyGone"}},
-		{name: "a controller that is too slow", about: channel("", fast), clients: 2, fires: []string{"WeirAgentAlone", "WeirFoldLags"},
+		{
+			name: "a controller that is too slow", about: channel("", fast), clients: 2, fires: []string{"WeirAgentAlone", "WeirFoldLags"},
 			through: func(l events.Log) events.Log { return &slowLog{l, slow} },
 			harm: func(ctx context.Context, t *testing.T, s *Stack) {
 				slow.Store(int64(20 * time.Millisecond))
 				write(ctx, t, s)
-			}},
+			},
+		},
 	}
 }
 
