@@ -53,14 +53,16 @@ func (g *Gate) due(now Nanos) {
 		r := g.timers[0].r
 		switch {
 		case r.deadline <= now:
-			g.expired(now, r)
+			g.tooLate(now, r, "its deadline came while it waited")
 		case r.state == gateParked:
 			g.parked--
 			g.timers.drop(r)
 			r.state = gateFree
 			g.enqueue(now, r)
 			g.dirty = true
-		case g.fades(now, r) > now || !g.faded(now, r):
+		case g.fades(now, r) <= now:
+			g.tooLate(now, r, "a call takes longer than the deadline leaves")
+		default:
 			g.move(now, r)
 		}
 	}
@@ -85,21 +87,13 @@ func (g *Gate) fades(now Nanos, r *gateRequest) Nanos {
 	return r.deadline - least + 1
 }
 
-// faded ends r, which waits and has too little time left for a call: nobody
-// need wait for a slot to hear that. It reports false where r waits for
-// something else, such as the channel that just failed it.
-func (g *Gate) faded(now Nanos, r *gateRequest) bool {
-	g.place(now, r)
-	return r.state != gateQueued
-}
-
-// expired refuses a request whose deadline has come.
-func (g *Gate) expired(now Nanos, r *gateRequest) {
+// tooLate refuses a request that waits, for what it waited for.
+func (g *Gate) tooLate(now Nanos, r *gateRequest, why string) {
 	b := gateBlock{cause: causeLate, until: gateNever}
-	if r.state == gateQueued {
+	if r.state == gateQueued && r.node.lane.block.cause != causeNone {
 		b = r.node.lane.block
 	}
-	g.refuse(now, r, b, "its deadline came while it waited")
+	g.refuse(now, r, b, why)
 }
 
 // move gives a queued request the rank, tiers and channels that its waiting

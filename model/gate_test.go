@@ -406,7 +406,7 @@ func TestGateTellsWhoIsTooLate(t *testing.T) {
 			now = max(now+1, g.NextWake())
 			got = g.Poll(now, nil)
 		}
-		if len(got) != 1 || got[0].Request != want.request || got[0].Kind != ReplyRefused || got[0].Class != ClassCanceled || now != began+want.after+1 {
+		if len(got) != 1 || got[0].Request != want.request || got[0].Kind != ReplyRefused || got[0].Class != ClassOverloaded || now != began+want.after+1 {
 			t.Errorf("after %s: %+v, want %d refused after %s", now-began, got, want.request, want.after)
 		}
 	}
