@@ -115,7 +115,7 @@ func TestTuneKeepsDefaults(t *testing.T) {
 		t.Skip("simulations, which take long under the race detector")
 	}
 	out := filepath.Join(t.TempDir(), "p.yaml")
-	got := weir(t, "", "sim", "tune", "--incidents", "testdata/quick.yaml,row-hidden-rate-8", "--compress", "20s", "--trials", "8", "--seeds", "2", "-o", out)
+	got := weir(t, "", "sim", "tune", "--incidents", "testdata/quick.yaml,row-hidden-rate-8", "--compress", "1m", "--trials", "8", "--seeds", "2", "-o", out)
 	if got.code != exitOK || !strings.HasPrefix(got.stdout, "keep what you have") {
 		t.Fatalf("exit code %d: %s%s", got.code, got.stdout, got.stderr)
 	}
