@@ -57,6 +57,7 @@ func TestDiskFull(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a disk to fill")
 	}
+	t.Parallel()
 	dir, provider := t.TempDir(), newStation(t)
 	disk := filepath.Join(dir, "weir-data")
 	smallDisk(t, disk, "96m")

@@ -34,6 +34,7 @@ func TestPageOfAMomentThatIsOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out under -short, to keep the race detector within its time; a whole run has it")
 	}
+	t.Parallel()
 	f := newFleet(t)
 	f.weir("channel", "pause", "main", "--for", "10m", "--why", "for a moment")
 	time.Sleep(1100 * time.Millisecond) // the moment is named in whole seconds

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -28,6 +29,13 @@ func TestMain(m *testing.M) {
 	}
 	for name, value := range map[string]string{"WEIR_TOKEN": "operator-token", "WEIR_TEST_KEY": "provider-key"} {
 		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+	// They wait for processes for the most part, on few processors too.
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		if err := parallel.Value.Set("4"); err != nil {
 			panic(err)
 		}
 	}
@@ -172,7 +180,6 @@ type fleet struct {
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir(), provider: freeAddress(t), agent: freeAddress(t), http: freeAddress(t), nats: freeAddress(t)}
-	t.Setenv("WEIR_URL", "http://"+f.http)
 	text := fmt.Sprintf(`
 fleet: test
 nats: {listen: %q, credentials: %q}
@@ -207,9 +214,15 @@ func (f *fleet) startController() {
 // baseURL is what applications are given.
 func (f *fleet) baseURL() string { return "http://" + f.agent + "/v1" }
 
+// url says to commands which controller to ask.
+func (f *fleet) url() string { return "--url=http://" + f.http }
+
 // weir runs an operator's command.
 func (f *fleet) weir(args ...string) result {
 	f.t.Helper()
+	if args[0] != "log" { // which asks NATS
+		args = append(args, f.url())
+	}
 	got := weir(f.t, "", args...)
 	if got.code != exitOK {
 		f.t.Fatalf("%v: exit code %d: %s", args, got.code, got.stderr)

@@ -15,6 +15,7 @@ func TestReportsInABrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulations, which take long under the race detector")
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	made := func(name string, args ...string) string {
 		t.Helper()

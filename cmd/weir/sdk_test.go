@@ -59,6 +59,7 @@ func (f *fleet) attempts() uint64 {
 // official SDK: nothing is changed but the base URL. What the controller knows
 // in the end is every call, those included that were made without it.
 func TestGoSDK(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	client := openai.NewClient(option.WithBaseURL(f.baseURL()), option.WithAPIKey("application-key"), option.WithMaxRetries(0))
 	request := openai.ChatCompletionNewParams{
@@ -124,15 +125,27 @@ func (f *fleet) operate() {
 		f.t.Errorf("parameters in force: %v, %v", set.Params, err)
 	}
 	f.weir("config", "push", f.dir+"/weir.yaml")
-	weir(f.t, "", "channel", "pause", "nobody").wantFaults(f.t, `there is no channel "nobody"`)
-	f.t.Setenv("WEIR_TOKEN", "wrong")
-	weir(f.t, "", "channel", "pause", "main").wantFaults(f.t, "token")
-	f.t.Setenv("WEIR_TOKEN", "operator-token")
+	weir(f.t, "", "channel", "pause", "nobody", f.url()).wantFaults(f.t, `there is no channel "nobody"`)
+	f.wantToken()
 	tail := f.weir("log", "tail", "--no-wait", "--last", "1000", "-c", f.dir+"/weir.yaml").stdout
 	for _, want := range []string{"lead term 1", "lead term 2", "config 1 channels", "command pause main", `"maintenance"`, "params p.yaml"} {
 		if !strings.Contains(tail, want) {
 			f.t.Errorf("the log has no %q:\n%s", want, tail)
 		}
+	}
+}
+
+// wantToken holds that an order with a wrong token is refused.
+func (f *fleet) wantToken() {
+	f.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(f.t.Context(), exe, "channel", "pause", "main", f.url())
+	cmd.Env = append(os.Environ(), asProgram+"=1", "WEIR_TOKEN=wrong")
+	if said, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(said), "token") {
+		f.t.Errorf("an order with a wrong token: %v, %s", err, said)
 	}
 }
 
@@ -167,6 +180,7 @@ func (f *fleet) audit(calls uint64) {
 
 // TestJavaScriptSDK does the same with the official SDK for JavaScript.
 func TestJavaScriptSDK(t *testing.T) {
+	t.Parallel()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("there is no node on this machine")
@@ -218,6 +232,7 @@ func TestClientKeys(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out under -short, to keep the race detector within its time; a whole run has it")
 	}
+	t.Parallel()
 	f := newFleet(t)
 	_ = f.sidecar.stop()
 	keys := f.dir + "/clients.yaml"

@@ -22,6 +22,7 @@ func TestLeaderHangs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for elections of servers, for the most part")
 	}
+	t.Parallel()
 	bus, provider := natstest.Start(t, natstest.Listen), newStation(t)
 	f := newTrio(t, bus.URL(), provider.URL)
 	old := f.led(-1)

@@ -21,7 +21,6 @@ type solo struct {
 func newSolo(t *testing.T, dir, provider string) *solo {
 	t.Helper()
 	f := &solo{t: t, dir: dir, http: freeAddress(t), sidecar: freeAddress(t)}
-	t.Setenv("WEIR_URL", "http://"+f.http)
 	text := fmt.Sprintf(`
 fleet: test
 nats: {listen: %q, store: %q, credentials: %q}

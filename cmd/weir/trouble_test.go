@@ -241,6 +241,7 @@ func TestDamagedJournal(t *testing.T) {
 // TestStopLetsCallsEnd stops a sidecar while it has a call in flight, and then
 // another one twice.
 func TestStopLetsCallsEnd(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	call := func(tokens int) <-chan int {
 		ended := make(chan int, 1)
@@ -332,6 +333,7 @@ func (f *fleet) running() int64 {
 }
 
 func TestLoad(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	got := weir(t, "", "load", "testdata/quick.yaml", "--target", "http://"+f.agent, "--for", "3s", "--json")
 	var result struct{ Completed, Failed int64 }

@@ -154,6 +154,7 @@ func write(ctx context.Context, t *testing.T, s *Stack) {
 
 // TestReplacedLogIsSeen holds the harm that is recorded to what it is for.
 func TestReplacedLogIsSeen(t *testing.T) {
+	t.Parallel()
 	inc, err := incident.Parse("ward", strings.NewReader("name: ward\nduration: 1h\nfleet: {agents: 1}\n"+wards()[0].about))
 	if err != nil {
 		t.Fatal(err)

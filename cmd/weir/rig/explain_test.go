@@ -32,6 +32,7 @@ workload: [{name: w, route: default, arrivals: {kind: poisson, rate: 1}, input_t
 // that what is told of every cut, opening and degradation is what the record
 // that it names holds.
 func TestExplainsALiveRun(t *testing.T) {
+	t.Parallel()
 	inc, err := incident.Parse("causes", strings.NewReader(causes))
 	if err != nil {
 		t.Fatal(err)
