@@ -106,7 +106,11 @@ func (e *evidence) rate() (bool, string) {
 	case n >= 2:
 		sure = "probably"
 	}
-	return e.Score > 0, fmt.Sprintf("%s, by what was in flight: %+d", sure, e.Score)
+	what := "concurrency"
+	if e.Score > 0 {
+		what = "a rate"
+	}
+	return e.Score > 0, fmt.Sprintf("%s %s, by what was in flight: %+d", sure, what, e.Score)
 }
 
 // attribute says which limit a refusal met, and how that is known. DimNone

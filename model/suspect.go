@@ -92,11 +92,11 @@ func (p *pool) guess() (Dimension, string) {
 	case t > 0 && r == 0:
 		return DimTokens, "the only one known"
 	case s.Requests:
-		return DimRequests, "by what was started"
+		return DimRequests, "which one by what was started"
 	case s.Count < spreadCount:
-		return DimTokens, "a guess"
+		return DimTokens, "which one is a guess"
 	}
-	return DimTokens, "by what was started"
+	return DimTokens, "which one by what was started"
 }
 
 // acquit drops what was learned from refusals that turned out to be of another

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -155,15 +157,26 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// freeAddress returns an address of loopback that nobody listens on now.
+// given are the ports that tests were given.
+var given sync.Map
+
+// freeAddress returns an address of loopback on which nobody listens. Its port is
+// none of those that systems choose themselves, so that no connection takes it
+// while the process that listens there is started again.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(12_000)))
+		if _, twice := given.LoadOrStore(address, true); twice {
+			continue
+		}
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close() // nothing was done with it
+			return address
+		}
 	}
-	defer func() { _ = l.Close() }() // nothing was done with it
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // fleet is provider, controller and agent as processes of their own.

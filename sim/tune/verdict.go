@@ -76,7 +76,7 @@ func (s *study) judge(winner *Trial) (Verdict, error) {
 
 // reason decides.
 func (s *study) reason(v *Verdict, broken string, bad []string) (recommend bool, why string) {
-	figures := fmt.Sprintf("on %d unseen seeds the score falls by %.4f (95 %% interval %.4f to %.4f)", v.Seeds, v.Gain, v.Low, v.High)
+	figures := fmt.Sprintf("on %d unseen seeds the score gets better by %.4f (95 %% interval %.4f to %.4f)", v.Seeds, v.Gain, v.Low, v.High)
 	switch {
 	case broken != "":
 		return false, "keep what you have: the best found breaks an invariant on unseen seeds: " + broken
