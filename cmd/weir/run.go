@@ -83,8 +83,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return tellFault(stderr, usage(err))
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: p.LogLevel}))
-	defer announce(ctx, log)()
-	return tellFault(stderr, parsed.Run(&env{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, log: log}))
+	announced := announce(ctx, log)
+	err = parsed.Run(&env{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, log: log})
+	announced() // before another line is written
+	return tellFault(stderr, err)
 }
 
 // announce says once that ctx ended. The returned function ends that and
