@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 	// They wait for processes for the most part, on few processors too.
 	flag.Parse()
-	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+	if parallel := flag.Lookup("test.parallel"); !testing.Short() && parallel.Value.String() == parallel.DefValue {
 		if err := parallel.Value.Set("4"); err != nil {
 			panic(err)
 		}

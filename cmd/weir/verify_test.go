@@ -210,9 +210,11 @@ func TestVerifyAcrossARebase(t *testing.T) {
 		t.Fatal(err)
 	}
 	k = newKeeper(t, dir, 0)
-	after, err := k.loop.View(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	var after model.FleetView
+	for end := time.Now().Add(time.Minute); after.Counters.Rebases == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if after, err = k.loop.View(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if after.Counters.Rebases != 1 || after.Term <= before.Term || after.Seq <= before.Seq || ordered(after) != ordered(before) || after.Channels[0].Epoch < before.Channels[0].Epoch {
 		t.Errorf("behind an older log %+v, before %+v", after, before)
