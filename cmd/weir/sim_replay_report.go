@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/cmd/weir/report"
+	"weir/cmd/weir/simreport"
 	"weir/cmd/weir/story"
 	"weir/events"
 	"weir/model"
@@ -127,18 +128,6 @@ func (r *recording) close() {
 	r.steps++
 }
 
-// breaker is how a breaker is drawn.
-func breaker(s model.BreakerState) float64 {
-	switch s {
-	case model.BreakerClosed:
-		return 0
-	case model.BreakerHalfOpen:
-		return 0.5
-	case model.BreakerOpen, model.BreakerMisconfigured:
-	}
-	return 1
-}
-
 func (c *recorded) close(v *model.FleetChannel, step int, every time.Duration) {
 	s := &c.samples
 	nan := math.NaN()
@@ -156,7 +145,7 @@ func (c *recorded) close(v *model.FleetChannel, step int, every time.Duration) {
 	rate := func(n int64) float64 { return float64(n) / every.Seconds() }
 	window := float64(v.Window) / 1000
 	c.most = max(c.most, window)
-	c.add(float64(step+1)*every.Seconds(), rate(all), rate(c.step[model.ClassOK]), rate(refused), float64(v.InFlight), window, share(v.Weight), breaker(v.State),
+	c.add(float64(step+1)*every.Seconds(), rate(all), rate(c.step[model.ClassOK]), rate(refused), float64(v.InFlight), window, share(v.Weight), simreport.Openness(v.State),
 		c.lately.quantile(0.5), c.lately.quantile(0.99))
 	c.took.merge(&c.lately)
 	c.step, c.lately = [model.NumClasses]int64{}, spread{}

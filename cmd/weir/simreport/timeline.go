@@ -131,7 +131,7 @@ func channels(s *world.Series) []Channel {
 			c.Window = append(c.Window, slots(p))
 			weight, breaker := math.NaN(), math.NaN()
 			if p.Known {
-				weight, breaker = float64(p.Weight)/float64(model.One), openness(p.Breaker)
+				weight, breaker = float64(p.Weight)/float64(model.One), Openness(p.Breaker)
 			}
 			c.Weight, c.Breaker = append(c.Weight, weight), append(c.Breaker, breaker)
 		}
@@ -147,7 +147,9 @@ func slots(p *world.ChannelPoint) float64 {
 	return float64(p.Window) / 1000
 }
 
-func openness(s model.BreakerState) float64 {
+// Openness is how a breaker is drawn: 0 closed, a half half-open, 1 open; NaN, a
+// gap, for a state that is none.
+func Openness(s model.BreakerState) float64 {
 	switch s {
 	case model.BreakerClosed:
 		return 0
