@@ -149,3 +149,30 @@ func (b *breaker) open(p *Params, now, wait Nanos) {
 func (b *breaker) close() {
 	*b = breaker{}
 }
+
+func (c *coder) breaker(b *breaker) {
+	num(c, &b.State)
+	num(c, &b.Until)
+	num(c, &b.Wait)
+	num(c, &b.Consecutive)
+	c.flag(&b.Forced)
+	// Most channels never fail: only seconds that hold something are kept.
+	var seconds []breakerSecond
+	for _, s := range b.Seconds {
+		if s != (breakerSecond{}) {
+			seconds = append(seconds, s)
+		}
+	}
+	list(c, &seconds, func(c *coder, s *breakerSecond) {
+		num(c, &s.Second)
+		num(c, &s.OK)
+		num(c, &s.Fail)
+		num(c, &s.Vague)
+	})
+	for _, s := range seconds {
+		b.Seconds[((s.Second%breakerSeconds)+breakerSeconds)%breakerSeconds] = s
+	}
+	num(c, &b.Probe.ID)
+	c.str(&b.Probe.Agent)
+	num(c, &b.Probe.Deadline)
+}

@@ -288,3 +288,39 @@ func (p *pool) away(agent string, now Nanos) {
 	g.waitingRequests, g.waitingTokens, g.next = 0, 0, 0
 	g.away = now
 }
+
+func (c *coder) pool(p *pool) {
+	c.limit(&p.requests)
+	c.limit(&p.tokens)
+	c.poolHold(&p.hold)
+	c.suspect(&p.suspect)
+	num(c, &p.next)
+	c.flag(&p.lacking)
+	c.flag(&p.told.requests)
+	c.flag(&p.told.tokens)
+	num(c, &p.at)
+	list(c, &p.grants, (*coder).poolGrant)
+	num(c, &p.turn)
+	num(c, &p.typical)
+	c.flag(&p.wants)
+	if c.reading && c.at == len(c.b) {
+		return // written before there was a mix
+	}
+	num(c, &p.mix.Input)
+	num(c, &p.mix.Output)
+}
+
+func (c *coder) poolGrant(g *poolGrant) {
+	c.str(&g.agent)
+	for _, n := range []*int64{
+		&g.requests, &g.tokens, &g.usedRequests, &g.usedTokens,
+		&g.waitingRequests, &g.waitingTokens, &g.next, &g.passed, &g.heldRequests, &g.heldTokens,
+		&g.safeRequests, &g.safeTokens,
+	} {
+		num(c, n)
+	}
+	num(c, &g.rev)
+	c.flag(&g.pending)
+	num(c, &g.turn)
+	num(c, &g.away)
+}

@@ -390,3 +390,45 @@ func (c *channel) reopen(p *Params, now Nanos) string {
 	c.latency.settle(now)
 	return fmt.Sprintf("the window ramps up from %d", p.WindowFloor/1000)
 }
+
+func (c *coder) channel(ch *channel) {
+	num(c, &ch.at)
+	num(c, &ch.fresh)
+	c.window(&ch.window)
+	c.latency(&ch.latency)
+	c.weight(&ch.weight)
+	c.breaker(&ch.breaker)
+	c.flow(&ch.flow)
+	c.flag(&ch.paced)
+	c.evidence(&ch.evidence)
+	num(c, &ch.hold)
+	num(c, &ch.pause)
+	num(c, &ch.forced)
+	num(c, &ch.mode)
+	c.flag(&ch.hasMode)
+	list(c, &ch.leases, (*coder).lease)
+	for _, n := range []*int64{&ch.inflight, &ch.held, &ch.accepted, &ch.queued} {
+		num(c, n)
+	}
+	for i := range ch.counts {
+		num(c, &ch.counts[i])
+	}
+	num(c, &ch.tokensIn)
+	num(c, &ch.cached)
+	num(c, &ch.tokensOut)
+	num(c, &ch.toldWindow)
+	num(c, &ch.toldWeight)
+	num(c, &ch.revision)
+	c.str(&ch.reason)
+	list(c, &ch.cuts, func(c *coder, cut *Cut) {
+		num(c, &cut.Revision)
+		num(c, &cut.Num)
+		num(c, &cut.Den)
+	})
+	c.flag(&ch.wants)
+	c.flag(&ch.urgent)
+	num(c, &ch.passAt)
+	num(c, &ch.turn)
+	num(c, &ch.answer)
+	num(c, &ch.sought)
+}

@@ -349,3 +349,19 @@ type Rebase struct {
 	// Reason says what was found.
 	Reason string
 }
+
+func (c *coder) params(s *ParamSet) {
+	c.str(&s.Name)
+	c.str(&s.By)
+	c.str(&s.Why)
+	specs := ParamSpecs()
+	n := len(specs)
+	num(c, &n)
+	c.bad = c.bad || n != len(specs)
+	if c.bad {
+		return
+	}
+	for _, spec := range specs {
+		num(c, spec.field(&s.Params))
+	}
+}

@@ -144,3 +144,12 @@ func (f *Fleet) attribute(c *channel, a *Attempt, sent Nanos) (Dimension, string
 	}
 	return DimConcurrency, why
 }
+
+func (c *coder) evidence(e *evidence) {
+	num(c, &e.Score)
+	num(c, &e.At)
+	num(c, &e.Taken)
+	num(c, &e.InFlight)
+	num(c, &e.Spread)
+	num(c, &e.Count)
+}

@@ -243,3 +243,24 @@ func compare(a, b string) int {
 	}
 	return 0
 }
+
+func (c *coder) head(f *Fleet) {
+	num(c, &f.now)
+	num(c, &f.last)
+	num(c, &f.seq)
+	c.flag(&f.started)
+	num(c, &f.term)
+	c.str(&f.controller)
+	num(c, &f.laws)
+	num(c, &f.noRaise)
+	num(c, &f.configSeq)
+	num(c, &f.paramsSeq)
+	for _, n := range []*uint64{
+		&f.counters.Records, &f.counters.Attempts, &f.counters.Repeated, &f.counters.Lost,
+		&f.counters.Unreadable, &f.counters.Unknown, &f.counters.UnknownChannel,
+		&f.counters.DuplicateAgents, &f.counters.TooManyAgents, &f.counters.StaleTerm,
+		&f.counters.StaleRefusals, &f.counters.Forgotten, &f.counters.Rebases, &f.counters.BadRebases,
+	} {
+		num(c, n)
+	}
+}

@@ -86,3 +86,13 @@ func (h *poolHold) trying(now Nanos, used int64) bool {
 	}
 	return h.trial
 }
+
+func (c *coder) poolHold(h *poolHold) {
+	num(c, &h.until)
+	num(c, &h.series)
+	num(c, &h.tried)
+	num(c, &h.mark)
+	num(c, &h.took)
+	c.flag(&h.trial)
+	c.flag(&h.proven)
+}

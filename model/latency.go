@@ -422,3 +422,41 @@ func (l *latency) rebase(now Nanos) {
 	l.settle(now)
 	l.Wary = l.From + wary
 }
+
+func (c *coder) latency(l *latency) {
+	list(c, &l.Cells, (*coder).latencyCell)
+	num(c, &l.Recent)
+	num(c, &l.Mean)
+	num(c, &l.Learned)
+	num(c, &l.Samples)
+	num(c, &l.Spread)
+	num(c, &l.Drift)
+	num(c, &l.DriftAt)
+	num(c, &l.Took)
+	num(c, &l.From)
+	num(c, &l.Since)
+	num(c, &l.TrialWindow)
+	num(c, &l.TrialRatio)
+	num(c, &l.TrialShare)
+	c.flag(&l.Exploring)
+	c.flag(&l.Anew)
+	num(c, &l.Futile)
+	num(c, &l.SeriesFrom)
+	num(c, &l.Explored)
+	num(c, &l.Wary)
+	num(c, &l.Proven)
+	num(c, &l.ProvenAt)
+	num(c, &l.Raise.From)
+	num(c, &l.Raise.First)
+	num(c, &l.Raise.Ratio)
+	num(c, &l.Raise.Share)
+	num(c, &l.Raise.Since)
+	num(c, &l.Raise.Wait)
+	num(c, &l.Raise.Next)
+}
+
+func (c *coder) latencyCell(cell *latencyCell) {
+	num(c, &cell.Key)
+	num(c, &cell.Base)
+	num(c, &cell.Count)
+}

@@ -224,3 +224,28 @@ func searchLease(leases []lease, agent string) (int, bool) {
 	}
 	return lo, lo < len(leases) && leases[lo].agent == agent
 }
+
+func (c *coder) lease(l *lease) {
+	c.str(&l.agent)
+	for _, n := range []*int64{&l.slots, &l.safe, &l.offset} {
+		num(c, n)
+	}
+	num(c, &l.rev)
+	list(c, &l.marks, func(c *coder, m *leaseMark) {
+		num(c, &m.rev)
+		for _, n := range []*int64{&m.slots, &m.safe, &m.offset} {
+			num(c, n)
+		}
+	})
+	for _, n := range []*int64{&l.inflight, &l.held, &l.accepted, &l.queued, &l.urgent} {
+		num(c, n)
+	}
+	num(c, &l.waiting)
+	num(c, &l.wouldRefuse)
+	num(c, &l.turn)
+	num(c, &l.since)
+	c.flag(&l.away)
+	num(c, &l.until)
+	c.flag(&l.returned)
+	num(c, &l.seen)
+}

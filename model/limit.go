@@ -242,3 +242,18 @@ func (l *limit) audit(remaining int64) {
 		l.Level -= l.Drift / 8
 	}
 }
+
+func (c *coder) limit(l *limit) {
+	for _, n := range []*int64{&l.Rate, &l.Burst, &l.Level, &l.Rem, &l.Told, &l.Hinted, &l.Learned, &l.Started, &l.Sum, &l.Sure, &l.Drift} {
+		num(c, n)
+	}
+	num(c, &l.Heard)
+	num(c, &l.Belied)
+	num(c, &l.Share)
+	num(c, &l.Since)
+	num(c, &l.Grown)
+	num(c, &l.Busy)
+	num(c, &l.Held)
+	num(c, &l.Over)
+	c.flag(&l.Binding)
+}

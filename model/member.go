@@ -108,3 +108,17 @@ func (f *Fleet) evict() bool {
 	f.dropMember(oldest)
 	return true
 }
+
+func (c *coder) member(m *member) {
+	for _, n := range []*uint64{&m.boot, &m.next, &m.base, &m.folded, &m.quoted, &m.lost, &m.repeated} {
+		num(c, n)
+	}
+	c.str(&m.version)
+	num(c, &m.mode)
+	for _, at := range []*Nanos{&m.heard, &m.until, &m.lasts, &m.told, &m.ends, &m.warned} {
+		num(c, at)
+	}
+	for _, v := range []*bool{&m.left, &m.away, &m.forgotten, &m.returned} {
+		c.flag(v)
+	}
+}

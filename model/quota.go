@@ -277,3 +277,11 @@ func (f *Fleet) belied(c *channel, a *Attempt, dim Dimension, limit int64) bool 
 	most := limit + mulDiv(limit, span, int64(Minute))
 	return mulDiv(min(pace, maxRate), span, int64(Minute)) > most+most/2
 }
+
+func (c *coder) flow(f *flow) {
+	num(c, &f.At)
+	num(c, &f.Before)
+	num(c, &f.Started)
+	num(c, &f.StartedBefore)
+	num(c, &f.Best)
+}

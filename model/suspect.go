@@ -108,3 +108,16 @@ func (p *pool) acquit() {
 		p.suspect.Guessed, p.hold, p.next = false, poolHold{}, 0
 	}
 }
+
+func (c *coder) suspect(s *suspect) {
+	c.flag(&s.Requests)
+	c.flag(&s.Guessed)
+	num(c, &s.At)
+	num(c, &s.Count)
+	for i := range s.Last {
+		num(c, &s.Started[i])
+		num(c, &s.Last[i])
+		num(c, &s.Spread[i])
+		num(c, &s.Most[i])
+	}
+}

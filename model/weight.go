@@ -69,3 +69,12 @@ func (w *weight) decay(p *Params, now Nanos) (before, after PPM, changed bool) {
 	w.Base, w.At, w.Forced = after, now, forced
 	return before, after, after != before && forced < 0
 }
+
+func (c *coder) weight(w *weight) {
+	num(c, &w.Base)
+	num(c, &w.At)
+	num(c, &w.Epoch)
+	num(c, &w.TransportAt)
+	c.flag(&w.Transport)
+	num(c, &w.Forced)
+}

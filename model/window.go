@@ -462,3 +462,33 @@ func isqrt(n uint64) uint64 {
 		x = y
 	}
 }
+
+func (c *coder) window(w *window) {
+	num(c, &w.Base)
+	num(c, &w.Grown)
+	for _, v := range []*bool{&w.Slow, &w.Used, &w.Calm, &w.ByLatency, &w.Drained} {
+		c.flag(v)
+	}
+	num(c, &w.Epoch)
+	num(c, &w.CutAt)
+	num(c, &w.Ceiling)
+	num(c, &w.Goal)
+	num(c, &w.Series)
+	num(c, &w.Double)
+	num(c, &w.RoundAt)
+	num(c, &w.RoundBase)
+	num(c, &w.RoundDone)
+	c.flag(&w.Drain)
+	num(c, &w.Tried)
+	num(c, &w.TriedAt)
+	num(c, &w.TakenAt)
+	num(c, &w.Level)
+	num(c, &w.StepAt)
+	num(c, &w.StepMost)
+	num(c, &w.Refusal)
+	num(c, &w.Known)
+	num(c, &w.Least)
+	c.flag(&w.Works)
+	num(c, &w.Times)
+	num(c, &w.Near)
+}

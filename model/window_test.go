@@ -189,6 +189,22 @@ func TestWindowClimbsByLatency(t *testing.T) {
 	}
 }
 
+// climb lets a window approach for fifty seconds and shows each of its values; no
+// change of its pace may move it at once.
+func climb(t *testing.T, w *window, p *Params, l *latency, see func(v Milli)) {
+	t.Helper()
+	for range 1000 {
+		before := w.value(p, 0)
+		w.approach(p, 0, l)
+		v := w.value(p, 0)
+		if v != before {
+			t.Fatalf("the window went from %d to %d at once", before, v)
+		}
+		see(v)
+		w.advance(50 * Millisecond)
+	}
+}
+
 // TestWindowApproaches holds that the climb is slower between four fifths of what
 // latency cut and that, as fast as ever below and beyond, and jumps nowhere.
 func TestWindowApproaches(t *testing.T) {
@@ -199,13 +215,7 @@ func TestWindowApproaches(t *testing.T) {
 	w.Drained, w.Used, w.Calm, w.RoundBase = true, true, true, p.WindowMax
 	w.quicken(&p, 0, Second)
 	l := latency{Took: Second, Recent: One, Drift: One}
-	for range 1000 {
-		before := w.value(&p, 0)
-		w.approach(&p, 0, &l)
-		v := w.value(&p, 0)
-		if v != before {
-			t.Fatalf("the window went from %d to %d at once", before, v)
-		}
+	climb(t, &w, &p, &l, func(v Milli) {
 		want := Second
 		if v >= 80_000 && v < 100_000 {
 			want = nearSlower * Second
@@ -213,8 +223,7 @@ func TestWindowApproaches(t *testing.T) {
 		if w.Double != want || (w.Near == 0) != (v >= 100_000) {
 			t.Fatalf("at %d the climb doubles in %s, want %s; near is %d", v, w.Double, want, w.Near)
 		}
-		w.advance(50 * Millisecond)
-	}
+	})
 	if v := w.value(&p, 0); v < 200_000 {
 		t.Errorf("after all that time the window is %d", v)
 	}
@@ -232,18 +241,11 @@ func TestWindowClimbsSwiftly(t *testing.T) {
 	w.quicken(&p, 0, Second)
 	l := latency{Took: Second, Recent: One, Drift: One, Proven: 200_000}
 	base := w.value(&p, 0)
-	for range 1000 {
-		before := w.value(&p, 0)
-		w.approach(&p, 0, &l)
-		v := w.value(&p, 0)
-		if v != before {
-			t.Fatalf("the window went from %d to %d at once", before, v)
-		}
+	climb(t, &w, &p, &l, func(v Milli) {
 		if swift := w.Times == swiftTimes; swift != (v >= base+base/2 && v < 150_000) {
 			t.Fatalf("at %d, from %d, swift is %v", v, base, swift)
 		}
-		w.advance(50 * Millisecond)
-	}
+	})
 	w.Times, w.Calm = swiftTimes, false
 	before := w.value(&p, 0)
 	if w.hold(&p, 0); w.Times != 0 || w.value(&p, 0) != before {
