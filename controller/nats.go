@@ -339,6 +339,10 @@ type natsLogger struct {
 	once  sync.Once
 	fatal chan struct{} // closed at the first fatal error
 	text  string
+
+	mu      sync.Mutex
+	told    time.Time // when strangers were last told of
+	refused int       // strangers since
 }
 
 // Noticef implements server.Logger.
@@ -355,9 +359,33 @@ func (l *natsLogger) Warnf(format string, v ...any) {
 // here.
 func (l *natsLogger) Errorf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
+	if strings.Contains(text, server.ErrAuthentication.Error()) {
+		l.stranger(text)
+		return
+	}
 	l.to.Error("nats", slog.String("text", text))
 	if strings.Contains(text, "ritical write error") || strings.Contains(text, "will be DISABLED") {
 		l.fail(text)
+	}
+}
+
+// strangersEvery is how often it is told that clients were not let in: each
+// tries again several times a second.
+const strangersEvery = time.Minute
+
+// stranger counts a client that was not let in, and tells of it now and then.
+func (l *natsLogger) stranger(text string) {
+	l.mu.Lock()
+	l.refused++
+	refused, now := l.refused, time.Now()
+	tell := now.Sub(l.told) >= strangersEvery
+	if tell {
+		l.told, l.refused = now, 0
+	}
+	l.mu.Unlock()
+	if tell {
+		l.to.Warn("a client without a credential of this fleet was not let in; run it where the credentials are, or make one with weir credential add",
+			slog.String("last", text), slog.Int("refused", refused))
 	}
 }
 

@@ -95,8 +95,6 @@ type agentProcess struct {
 	desk    *task.Desk      // nil where there are no tasks
 	spans   *trace.Exporter // nil where none are made
 	keys    keyFile
-	// credential is the file of what it shows to NATS, empty for none.
-	credential string
 }
 
 // The grace of a stopped sidecar: calls in flight may end within drain, and
@@ -109,7 +107,7 @@ func (p *agentProcess) start(id string) error {
 		return err
 	}
 	p.closers.add(func() error { _ = p.http.Close(); return nil }) // closed by its server, if that came to be
-	if id, p.credential, err = agentCredential(&p.file.NATS, id, p.http.Addr()); err != nil {
+	if id, _, err = agentCredential(&p.file.NATS, id, p.http.Addr()); err != nil {
 		return badInput(err)
 	}
 	p.keys = keyFile{path: p.file.Agent.ClientKeys}
@@ -154,11 +152,11 @@ func (p *agentProcess) join(id string, set *metrics.Set) error {
 	if err := events.CheckAgent(id); err != nil {
 		return badInput(fmt.Errorf("--id: %w", err))
 	}
-	o, err := busOptions(&p.file.NATS, id, id, p.credential, p.log)
+	o, err := busOptions(&p.file.NATS, id, id, p.seed(id), p.log)
 	if err != nil {
 		return err
 	}
-	o.Extra = append(o.Extra, nats.IgnoreAuthErrorAbort()) // a credential may come to be known later
+	o.Extra = append(o.Extra, nats.IgnoreAuthErrorAbort())
 	fleet := p.file.Model.Fleet
 	if p.nc, err = natslog.Connect(p.file.NATS.Address(), o); err != nil {
 		return badInput(err)
@@ -187,6 +185,20 @@ func (p *agentProcess) join(id string, set *metrics.Set) error {
 	p.log.Info("agent runs", slog.String("agent", id), slog.String("fleet", fleet), slog.String("http", p.scheme+p.http.Addr().String()+"/v1"),
 		slog.String("nats", servers(p.file.NATS.Address())), slog.String("version", version()))
 	return nil
+}
+
+// seed finds the file of what the agent shows to NATS. It is looked for again
+// whenever NATS is tried: the first controller makes the credentials, and may
+// start in the same moment.
+func (p *agentProcess) seed(id string) func() string {
+	return func() string {
+		_, file, err := agentCredential(&p.file.NATS, id, p.http.Addr())
+		if err != nil {
+			p.log.Debug("the credential is not taken", slog.Any("error", err))
+			return ""
+		}
+		return file
+	}
 }
 
 // beforeWithin bounds the question who spoke before: calls wait for it.

@@ -23,9 +23,10 @@ const (
 	askWithin     = 2 * time.Second
 )
 
-// busOptions are how a process connects to NATS, with what it shows there. The
-// file of a credential may be empty. Trouble with it is logged.
-func busOptions(n *config.NATS, name, agent, credential string, log *slog.Logger) (natslog.Options, error) {
+// busOptions are how a process connects to NATS, with what it shows there: the
+// file that seed names (natslog.Options.Seed), or another proof of the
+// configuration's. Trouble with it is logged.
+func busOptions(n *config.NATS, name, agent string, seed func() string, log *slog.Logger) (natslog.Options, error) {
 	trouble := &troubleLog{log: log, told: map[string]bool{}}
 	o := natslog.Options{
 		Name: name, Agent: agent, OnFault: trouble.tell,
@@ -41,12 +42,8 @@ func busOptions(n *config.NATS, name, agent, credential string, log *slog.Logger
 		o.Extra = append(o.Extra, nats.RootCAs(n.TLS.CAFile))
 	}
 	switch {
-	case credential != "":
-		key, err := nats.NkeyOptionFromSeed(credential)
-		if err != nil {
-			return o, badInput(fmt.Errorf("credential %s: %w", credential, err))
-		}
-		o.Extra = append(o.Extra, key)
+	case n.CredentialFile != "":
+		o.Seed = seed
 	case n.TokenEnv != "":
 		token := os.Getenv(n.TokenEnv)
 		if token == "" {
@@ -58,6 +55,8 @@ func busOptions(n *config.NATS, name, agent, credential string, log *slog.Logger
 			return o, badInput(fmt.Errorf("nats.creds_file: %w", err))
 		}
 		o.Extra = append(o.Extra, nats.UserCredentials(n.CredsFile))
+	default:
+		o.Seed = seed
 	}
 	return o, nil
 }

@@ -177,7 +177,7 @@ func hint(err error) error {
 func (p *controllerProcess) connect(id string) (*nats.Conn, error) {
 	n := &p.file.NATS
 	if !n.Embedded {
-		o, err := busOptions(n, id, "", n.CredentialFile, p.log)
+		o, err := busOptions(n, id, "", func() string { return n.CredentialFile }, p.log)
 		if err != nil {
 			return nil, err
 		}
@@ -199,7 +199,7 @@ func (p *controllerProcess) connect(id string) (*nats.Conn, error) {
 	}
 	p.closers.add(p.bus.Close)
 	go watchBook(p.ctx, book, p.bus, p.log)
-	o, err := busOptions(&config.NATS{}, id, "", "", p.log)
+	o, err := busOptions(&config.NATS{}, id, "", nil, p.log)
 	if err != nil {
 		return nil, err
 	}

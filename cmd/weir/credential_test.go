@@ -56,6 +56,12 @@ func TestCredentials(t *testing.T) {
 	move(t, filepath.Join(w.dir, "weir.yaml"), filepath.Join(other, "weir.yaml"))
 	nobody := start(t, other, "agent")
 	nobody.said("it does not let this process in")
+	ctl.said("was not let in")
+	if err := os.MkdirAll(filepath.Join(other, "weir-data/credentials"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	move(t, filepath.Join(w.dir, "weir-data/credentials/agents.nk"), filepath.Join(other, "weir-data/credentials/agents.nk"))
+	nobody.said("connected to nats") // it came later, and was looked for again
 	nobody.kill()
 	text := strings.Replace(read1(t, filepath.Join(other, "weir.yaml")), "nats: {", "nats: {credential_file: web-1.nk, ", 1)
 	if err := os.WriteFile(filepath.Join(other, "weir.yaml"), []byte(text), 0o600); err != nil {
@@ -78,6 +84,11 @@ func TestCredentials(t *testing.T) {
 	if got := w.run("credential", "revoke", "web-1"); got.code != exitUsage {
 		t.Errorf("revoked twice: %+v", got)
 	}
+	if added = w.run("credential", "add", "web-1"); added.code != exitOK {
+		t.Fatal(added.stderr)
+	}
+	move(t, filepath.Join(w.dir, strings.TrimSpace(added.stdout)), filepath.Join(other, "web-1.nk"))
+	agent.said("connected to nats again") // with the new key
 	for _, p := range []*process{agent, ctl} {
 		if got := p.stop(); got.code != exitOK {
 			t.Errorf("%s: exit code %d", p.name, got.code)

@@ -96,7 +96,7 @@ func (l *openLog) connect(e *env, store string, n *config.NATS) (*nats.Conn, err
 	if err != nil {
 		return nil, badInput(err)
 	}
-	o, err := busOptions(n, "weir log", "", file, e.log)
+	o, err := busOptions(n, "weir log", "", func() string { return file }, e.log)
 	if err != nil {
 		return nil, err
 	}

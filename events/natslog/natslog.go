@@ -56,7 +56,11 @@ type Options struct {
 	// OnFault is called for every fault, from any goroutine; it logs and
 	// counts. Nil ignores them.
 	OnFault func(f Fault, err error)
-	// Extra are further options: credentials, TLS, an in-process server.
+	// Seed names the file of the nkey to show, empty for none. It is asked
+	// before every try to connect, so that a key may come or change later. Nil
+	// shows none.
+	Seed func() string
+	// Extra are further options: other proofs, TLS, an in-process server.
 	Extra []nats.Option
 }
 
@@ -88,10 +92,19 @@ func Connect(url string, o Options) (*nats.Conn, error) {
 		}
 		opts = append(opts, nats.CustomInboxPrefix(inboxPrefix(o.Agent)))
 	}
+	keys := keyring{seed: o.Seed}
+	if o.Seed != nil {
+		more, err := keys.options()
+		if err != nil {
+			return nil, fmt.Errorf("connect to NATS: %w", err)
+		}
+		opts = append(opts, more...)
+	}
 	nc, err := nats.Connect(url, append(opts, o.Extra...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
+	keys.conn.Store(nc)
 	return nc, nil
 }
 
