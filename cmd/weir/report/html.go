@@ -1,9 +1,7 @@
 package report
 
 import (
-	"bufio"
 	_ "embed" // the page
-	"fmt"
 	"html/template"
 	"io"
 	"math"
@@ -100,15 +98,9 @@ func WriteHTML(w io.Writer, run *Run) error { return write(w, run, nil) }
 func WriteLive(w io.Writer, run *Run, live Live) error { return write(w, run, &live) }
 
 func write(w io.Writer, run *Run, live *Live) error {
-	t, err := template.New("report").Parse(pageHTML)
-	if err != nil {
-		return fmt.Errorf("parse report template: %w", err)
-	}
-	out := bufio.NewWriter(w)
 	p := page{
 		Run: run, Live: live, Rows: run.Rows, Charts: charts(),
-		Style:  template.CSS(assets.ChartStyle + assets.Style), // our own files
-		Script: template.JS(assets.Chart + "\n" + pageJS),      // our own files
+		Style: assets.Styles(""), Script: assets.Script(pageJS),
 	}
 	if live == nil {
 		p.Charts = slices.DeleteFunc(p.Charts, run.lacks)
@@ -119,13 +111,7 @@ func write(w io.Writer, run *Run, live *Live) error {
 	if run.Rows == nil && live == nil {
 		p.Picture = template.HTML(picture(run).String()) // escaped where it is made
 	}
-	if err := t.Execute(out, p); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	if err := out.Flush(); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return assets.Write(w, pageHTML, nil, p)
 }
 
 // lacks reports whether no phase has anything of a chart.

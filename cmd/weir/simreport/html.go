@@ -1,7 +1,6 @@
 package simreport
 
 import (
-	"bufio"
 	_ "embed" // the page
 	"fmt"
 	"html/template"
@@ -95,27 +94,15 @@ func square(policy string, c *Cell, of func(*Cell) (Spread, float64)) heatCell {
 
 // WriteHTML writes the page.
 func WriteHTML(w io.Writer, s *Study) error {
-	t, err := template.New("sim").Funcs(template.FuncMap{"percent": percent, "seconds": seconds, "chance": chance}).Parse(pageHTML)
-	if err != nil {
-		return fmt.Errorf("parse report template: %w", err)
-	}
 	study := *s
 	study.Runs = append(study.Runs[:0:0], s.Runs...)
 	for i := range study.Runs {
 		study.Runs[i].WallS = 0 // the only figure that another run of the same would change
 	}
 	cells := study.Cells()
-	p := &page{
+	funcs := template.FuncMap{"percent": percent, "seconds": seconds, "chance": chance}
+	return assets.Write(w, pageHTML, funcs, &page{
 		Study: &study, Cells: cells, Totals: study.Totals(cells), Heats: heats(&study, cells),
-		Style:  template.CSS(assets.ChartStyle + assets.Style + pageCSS), // our own files
-		Script: template.JS(assets.Chart + "\n" + pageJS),                // our own files
-	}
-	out := bufio.NewWriter(w)
-	if err := t.Execute(out, p); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	if err := out.Flush(); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+		Style: assets.Styles(pageCSS), Script: assets.Script(pageJS),
+	})
 }

@@ -1,7 +1,6 @@
 package tunereport
 
 import (
-	"bufio"
 	_ "embed" // the page
 	"fmt"
 	"html/template"
@@ -81,21 +80,6 @@ func score(n Number) string {
 
 // WriteHTML writes the page.
 func WriteHTML(w io.Writer, s *Study) error {
-	t, err := template.New("tune").Funcs(template.FuncMap{"percent": percent, "signed": signed, "score": score}).Parse(pageHTML)
-	if err != nil {
-		return fmt.Errorf("parse report template: %w", err)
-	}
-	p := page{
-		Study: s, Rows: rows(&s.Verdict),
-		Style:  template.CSS(assets.ChartStyle + assets.Style + pageCSS), // our own files
-		Script: template.JS(assets.Chart + "\n" + pageJS),                // our own files
-	}
-	out := bufio.NewWriter(w)
-	if err := t.Execute(out, p); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	if err := out.Flush(); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	funcs := template.FuncMap{"percent": percent, "signed": signed, "score": score}
+	return assets.Write(w, pageHTML, funcs, page{Study: s, Rows: rows(&s.Verdict), Style: assets.Styles(pageCSS), Script: assets.Script(pageJS)})
 }

@@ -1,5 +1,6 @@
 (() => {
   "use strict";
+  const { tone, axis, show, upright, shade, series, save, csv, redraw } = shared;
   const charts = JSON.parse(document.getElementById("chart-list").textContent);
   const cells = [...document.querySelectorAll(".cell")];
   const sync = uPlot.sync("phases");
@@ -7,10 +8,6 @@
   const root = document.documentElement;
   let plots = [];
   let run, seconds, tops; // tops: the upper end of each row's scale, one for all phases
-
-  const tone = name => getComputedStyle(root).getPropertyValue("--" + name).trim();
-
-  const show = (v, unit) => v == null ? "–" : (Math.abs(v) >= 100 ? v.toFixed(0) : Math.abs(v) >= 10 ? v.toFixed(1) : v.toFixed(2)) + unit;
 
   // instant is a second of a phase, in the unit of its length.
   const instant = s => seconds < 600 ? s + " s" : seconds < 14400 ? +(s / 60).toFixed(1) + " min" : +(s / 3600).toFixed(2) + " h";
@@ -27,70 +24,27 @@
     });
   }
 
-  function upright(u, at, color, dash) {
-    const x = Math.round(u.valToPos(at, "x", true)) + .5;
-    if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) return;
-    u.ctx.strokeStyle = color;
-    u.ctx.setLineDash(dash.map(d => d * devicePixelRatio));
-    u.ctx.beginPath();
-    u.ctx.moveTo(x, u.bbox.top);
-    u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
-    u.ctx.stroke();
-  }
-
-  // under shades what is not counted.
-  function under(u) {
-    const left = Math.max(u.bbox.left, u.valToPos(0, "x", true));
-    const right = Math.min(u.bbox.left + u.bbox.width, u.valToPos(run.counted_from_s, "x", true));
-    if (right <= left) return;
-    u.ctx.fillStyle = tone("shade");
-    u.ctx.fillRect(left, u.bbox.top, right - left, u.bbox.height);
-  }
-
   // over draws the script's marks and the ticks of decisions.
   function over(u, phase) {
-    u.ctx.save();
-    u.ctx.lineWidth = devicePixelRatio;
     for (const m of phase.marks) upright(u, m.at_s, tone("quiet"), [2, 4]);
-    u.ctx.setLineDash([]);
-    u.ctx.strokeStyle = tone("weir");
-    const floor = u.bbox.top + u.bbox.height;
-    for (const d of phase.decisions ?? []) {
-      const x = Math.round(u.valToPos(d.at_s, "x", true)) + .5;
-      if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
-      u.ctx.beginPath();
-      u.ctx.moveTo(x, floor);
-      u.ctx.lineTo(x, floor - 5 * devicePixelRatio);
-      u.ctx.stroke();
-    }
-    u.ctx.restore();
+    for (const d of phase.decisions ?? []) upright(u, d.at_s, tone("weir"), [], 5 * devicePixelRatio);
   }
 
   function options(chart, lines, row, phase, width) {
-    const axis = { stroke: tone("muted"), font: "11px " + tone("sans"), grid: { stroke: tone("rule"), width: 1 }, ticks: { show: false } };
     return {
       width, height,
       padding: [8, 14, 0, 0],
       cursor: { sync: { key: sync.key, scales: ["x", null] }, points: { size: 5 }, y: false, drag: { x: true, y: false } },
       scales: { x: { time: false, range: (u, min, max) => [min, max] }, y: { range: () => [0, tops[row]] } },
       axes: [
-        { ...axis, size: 26, values: (u, vs) => vs.map(instant) },
-        { ...axis, size: 46 },
+        { ...axis(), size: 26, values: (u, vs) => vs.map(instant) },
+        { ...axis(), size: 46 },
       ],
       series: [
         { label: "at", value: (u, v) => v == null ? "–" : seconds < 600 ? show(v, " s") : instant(Math.round(v)) },
-        ...lines.map(l => ({
-          label: l.label,
-          stroke: tone(l.tone),
-          width: l.tone === "quiet" ? 1 : 1.75,
-          dash: l.dash ? [5, 4] : undefined,
-          fill: l.fill ? tone(l.tone) + "22" : undefined,
-          paths: l.step ? uPlot.paths.stepped({ align: 1 }) : undefined,
-          points: { show: false },
-          value: (u, v) => show(v, chart.unit),
-        })),
+        ...lines.map(l => series(l, chart.unit)),
       ],
-      hooks: { drawClear: [under], draw: [u => over(u, run.phases[phase])] },
+      hooks: { drawClear: [u => shade(u, run.counted_from_s)], draw: [u => over(u, run.phases[phase])] },
     };
   }
 
@@ -143,48 +97,19 @@
     }
   }
 
-  function save(name, type, text) {
-    const a = document.createElement("a");
-    a.href = URL.createObjectURL(new Blob([text], { type }));
-    a.download = name;
-    a.click();
-    setTimeout(() => URL.revokeObjectURL(a.href), 1000);
-  }
-
-  function csv(phase) {
-    const keys = Object.keys(phase.samples);
-    const rows = phase.samples.t_s.map((_, i) => keys.map(k => phase.samples[k][i] ?? "").join(","));
-    return [keys.join(","), ...rows, ""].join("\n");
+  function table(samples) {
+    const keys = Object.keys(samples);
+    return csv([keys, ...samples.t_s.map((_, i) => keys.map(k => samples[k][i]))]);
   }
 
   for (const b of document.querySelectorAll("[data-save]"))
     b.addEventListener("click", () => {
       if (b.dataset.save === "json") return save("weir-run.json", "application/json", JSON.stringify(run, null, 1));
       const phase = run.phases[b.dataset.save];
-      save("weir-" + phase.name.toLowerCase().replace(/[^a-z0-9]+/g, "-") + ".csv", "text/csv", csv(phase));
+      save("weir-" + phase.name.toLowerCase().replace(/[^a-z0-9]+/g, "-") + ".csv", "text/csv", table(phase.samples));
     });
 
-  addEventListener("input", ({ target }) => {
-    if (!target.dataset.filter) return;
-    const want = target.value.toLowerCase();
-    for (const tr of document.getElementById(target.dataset.filter).tBodies[0].rows)
-      tr.hidden = !tr.textContent.toLowerCase().includes(want);
-  });
-
-  let width = innerWidth;
-  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; draw(); } });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  // Paper is light and narrower; a canvas does not follow by itself.
-  addEventListener("beforeprint", () => {
-    root.classList.add("on-paper");
-    document.querySelector(".grid").style.width = "700px";
-    draw();
-  });
-  addEventListener("afterprint", () => {
-    root.classList.remove("on-paper");
-    document.querySelector(".grid").style.width = "";
-    draw();
-  });
+  redraw(draw, ".grid");
   read();
   draw();
   follow();

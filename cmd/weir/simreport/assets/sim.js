@@ -1,10 +1,9 @@
 (() => {
   "use strict";
+  const { tone, axis, upright, shade, series, save, csv, redraw } = shared;
   const $ = id => document.getElementById(id);
   const study = JSON.parse($("study").textContent);
   const cells = JSON.parse($("cell-list").textContent);
-  const tone = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
-  const show = (v, unit) => v == null ? "–" : (Math.abs(v) >= 100 ? v.toFixed(0) : Math.abs(v) >= 10 ? v.toFixed(1) : v.toFixed(2)) + unit;
   const sync = uPlot.sync("sides");
   const tones = ["plain", "weir", "good", "bad", "bound", "quiet"];
   const chosen = { incident: null, seed: null, left: null, right: null };
@@ -57,43 +56,11 @@
     return rows.filter(r => r.lines.some(l => sides.some(t => l.of(t).some(v => v != null))));
   }
 
-  function upright(u, at, color) {
-    const x = Math.round(u.valToPos(at, "x", true)) + .5;
-    if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) return;
-    u.ctx.strokeStyle = color;
-    u.ctx.beginPath();
-    u.ctx.moveTo(x, u.bbox.top);
-    u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
-    u.ctx.stroke();
-  }
-
-  function under(u) {
-    const left = Math.max(u.bbox.left, u.valToPos(0, "x", true));
-    const right = Math.min(u.bbox.left + u.bbox.width, u.valToPos(incident().counted_from_s, "x", true));
-    if (right <= left) return;
-    u.ctx.fillStyle = tone("shade");
-    u.ctx.fillRect(left, u.bbox.top, right - left, u.bbox.height);
-  }
-
   function over(u) {
-    u.ctx.save();
-    u.ctx.lineWidth = devicePixelRatio;
-    u.ctx.setLineDash([2 * devicePixelRatio, 4 * devicePixelRatio]);
-    for (const m of incident().marks) upright(u, m.at_s, tone("muted"));
-    u.ctx.restore();
+    for (const m of incident().marks) upright(u, m.at_s, tone("muted"), [2, 4]);
   }
 
-  const axis = () => ({ stroke: tone("muted"), font: "11px " + tone("sans"), grid: { stroke: tone("rule"), width: 1 }, ticks: { show: false } });
   const clock = s => s >= 600 ? (s / 60).toFixed(s % 60 ? 1 : 0) + " min" : s + " s";
-
-  function series(l, unit) {
-    return {
-      label: l.label, stroke: tone(l.tone), width: l.tone === "quiet" ? 1 : 1.75,
-      dash: l.dash ? [5, 4] : undefined, fill: l.fill ? tone(l.tone) + "22" : undefined,
-      paths: l.step ? uPlot.paths.stepped({ align: 1 }) : undefined,
-      points: { show: false }, value: (u, v) => show(v, unit),
-    };
-  }
 
   function plot(cell, chart, top, t) {
     let lines = chart.lines.filter(l => l.of(t).some(v => v != null));
@@ -108,7 +75,7 @@
       scales: { x: { time: false, range: (u, min, max) => [min, max] }, y: { range: [0, top] } },
       axes: [{ ...axis(), size: 26, values: (u, vs) => vs.map(clock) }, { ...axis(), size: 50 }],
       series: [{ label: "at", value: (u, v) => v == null ? "–" : clock(v) }, ...lines.map(l => series(l, chart.unit))],
-      hooks: { drawClear: [under], draw: [over] },
+      hooks: { drawClear: [u => shade(u, incident().counted_from_s)], draw: [over] },
     }, data, cell);
     u.setScale("x", { min: 0, max: incident().seconds });
     plots.push(u);
@@ -281,16 +248,6 @@
     drawStrips();
   }
 
-  function save(name, type, text) {
-    const a = document.createElement("a");
-    a.href = URL.createObjectURL(new Blob([text], { type }));
-    a.download = name;
-    a.click();
-    setTimeout(() => URL.revokeObjectURL(a.href), 1000);
-  }
-
-  const csv = rows => rows.map(r => r.map(v => v ?? "").join(",")).join("\n") + "\n";
-
   function columns(t) {
     const flat = Object.entries(t).filter(([k, v]) => Array.isArray(v) && v.length === t.t_s.length && typeof v[0] !== "object" && k !== "spread_s" || k === "t_s");
     for (const c of t.classes) flat.push(["refused_" + c.name, c.refused]);
@@ -310,12 +267,6 @@
       if (t) save(["weir-sim", t.incident, t.policy, t.seed].join("-") + ".csv", "text/csv", csv(columns(t)));
     });
 
-  for (const field of document.querySelectorAll("[data-filter]"))
-    field.addEventListener("input", () => {
-      const want = field.value.toLowerCase();
-      for (const tr of $(field.dataset.filter).tBodies[0].rows) tr.hidden = !tr.textContent.toLowerCase().includes(want);
-    });
-
   for (const td of document.querySelectorAll(".heat td")) {
     const pick = () => {
       const policy = td.dataset.policy;
@@ -330,16 +281,6 @@
   $("left").addEventListener("change", e => choose({ left: e.target.value }));
   $("right").addEventListener("change", e => choose({ right: e.target.value }));
 
-  let width = innerWidth;
-  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; drawRows(); } });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawRows);
-  // Paper is light and narrower; a canvas does not follow by itself.
-  const paper = on => {
-    document.documentElement.classList.toggle("on-paper", on);
-    for (const e of document.querySelectorAll(".grid, #spread")) e.style.width = on ? "700px" : "";
-    drawRows();
-  };
-  addEventListener("beforeprint", () => paper(true));
-  addEventListener("afterprint", () => paper(false));
+  redraw(drawRows, ".grid, #spread");
   if (study.timelines.length) choose({});
 })();

@@ -1,10 +1,9 @@
 (() => {
   "use strict";
+  const { tone, axis, upright, save, redraw } = shared;
   const $ = id => document.getElementById(id);
   const study = JSON.parse($("study").textContent);
-  const tone = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   const show = v => v == null ? "–" : v.toFixed(4);
-  const axis = () => ({ stroke: tone("muted"), font: "11px " + tone("sans"), grid: { stroke: tone("rule"), width: 1 }, ticks: { show: false } });
   const most = 8; // slices
   let plots = [];
 
@@ -22,19 +21,6 @@
     const low = v[0], high = v[Math.floor((v.length - 1) * .95)];
     const pad = Math.max((high - low) * .08, 1e-4);
     return [low - pad, high + pad];
-  }
-
-  function upright(u, at, dash) {
-    const x = Math.round(u.valToPos(at, "x", true)) + .5;
-    u.ctx.save();
-    u.ctx.strokeStyle = tone("muted");
-    u.ctx.lineWidth = devicePixelRatio;
-    u.ctx.setLineDash(dash.map(d => d * devicePixelRatio));
-    u.ctx.beginPath();
-    u.ctx.moveTo(x, u.bbox.top);
-    u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
-    u.ctx.stroke();
-    u.ctx.restore();
   }
 
   function plot(cell, height, x, across, scale, axisX, series, data, hooks) {
@@ -107,7 +93,7 @@
         { values: (u, vs) => vs.map(v => valueAt(p, v)) },
         [dots("dropped", "quiet", 4, true), dots("every run", "plain", 5)],
         [t.map(o => o.at[p.k]), t.map(o => o.full ? null : o.score), t.map(o => o.full ? o.score : null)],
-        { draw: [u => { for (const m of marks) upright(u, m[0], m[1]); }] });
+        { draw: [u => { for (const m of marks) upright(u, m[0], tone("muted"), m[1]); }] });
     }
   }
 
@@ -157,17 +143,7 @@
     for (const [k, name] of study.objectives.entries()) $(id).add(new Option(name, k, false, k === chosen));
     $(id).addEventListener("change", draw);
   }
-  $("save").addEventListener("click", () => {
-    const a = document.createElement("a");
-    a.href = URL.createObjectURL(new Blob([JSON.stringify(study, null, 1)], { type: "application/json" }));
-    a.download = "weir-tune.json";
-    a.click();
-    setTimeout(() => URL.revokeObjectURL(a.href), 1000);
-  });
-  let width = innerWidth;
-  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; draw(); } });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  addEventListener("beforeprint", () => { document.documentElement.classList.add("on-paper"); draw(); });
-  addEventListener("afterprint", () => { document.documentElement.classList.remove("on-paper"); draw(); });
+  $("save").addEventListener("click", () => save("weir-tune.json", "application/json", JSON.stringify(study, null, 1)));
+  redraw(draw);
   draw();
 })();
