@@ -226,6 +226,7 @@ func (a *attempt) judged(v classify.Verdict, err error) {
 			o.In, o.Out = x.transport.client.estimates.correct(a.permit.Channel, x.body.Input), a.guessOutput()
 		}
 	}
+	x.transport.client.minutes.learn(a.permit.Channel, v.Hints)
 	if o.Class == model.ClassOK && o.UsageKnown && !x.kept {
 		x.transport.client.estimates.learn(a.permit.Channel, x.body.Input, o.In)
 		if rule := x.transport.client.cfg.Budgets[x.request.Route]; rule.Margin > 0 && o.Out > 0 {

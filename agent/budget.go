@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -39,6 +40,8 @@ const (
 	outputMost = 350
 	// maxOutputs bounds the routes that are learned: as many as there can be.
 	maxOutputs = 4096
+	// longestAnswer is more tokens than any model says in one answer.
+	longestAnswer = 1 << 20
 	// outputPart is the part of the answers that shall be within.
 	outputPart = 0.99
 )
@@ -102,13 +105,47 @@ func (o *outputs) within(route string) (tokens model.Tokens, ok bool) {
 	return 1, true
 }
 
-// reserve is what is reserved for the answer to a request that asks for so
-// many tokens.
-func (x *exchange) reserve(asked model.Tokens, route *model.RouteConfig) model.Tokens {
-	if most, ok := x.transport.client.reserves(route); ok {
-		return min(asked, most)
+// reserve is what is reserved for a request of that input whose answer may have
+// so many tokens: never more than a minute of the route's widest channel, since
+// whoever holds so much keeps everybody else from starting.
+func (x *exchange) reserve(input, asked model.Tokens, route *model.RouteConfig) model.Tokens {
+	c := x.transport.client
+	if most, ok := c.reserves(route); ok {
+		asked = min(asked, most)
 	}
-	return asked
+	if !c.charges(route) {
+		asked = min(asked, longestAnswer)
+	}
+	if most := c.widest(route); most > 0 {
+		return min(input+asked, max(input, most))
+	}
+	return input + asked
+}
+
+// endless refuses a request that asks for a longer answer than any channel of
+// its route ever lets through: they charge what is asked for, so that no waiting
+// helps.
+func (x *exchange) endless(input, asked model.Tokens, route *model.RouteConfig) *dialect.Fault {
+	f := x.transport.client.fleet.Load()
+	var most model.Tokens
+	for _, t := range route.Tiers {
+		for _, w := range t.Channels {
+			ch := f.channels[w.Channel]
+			if ch == nil || !ch.ChargeMax {
+				return nil
+			}
+			n := f.minute(ch)
+			if n == 0 || input+asked <= n {
+				return nil
+			}
+			most = max(most, n)
+		}
+	}
+	if most == 0 || asked == 0 || x.observed() {
+		return nil
+	}
+	return mistake(http.StatusBadRequest, "more_than_a_minute",
+		fmt.Sprintf("the request asks for up to %d tokens beside about %d of its own, the provider counts what is asked for, and the channels of route %q let at most %d through a minute; ask for fewer", asked, input, route.Name, most))
 }
 
 // reserves is the most that is reserved for an answer of a route; ok is false
@@ -135,6 +172,77 @@ func (c *Client) charges(route *model.RouteConfig) bool {
 		}
 	}
 	return false
+}
+
+// minute is how many tokens a minute a channel's provider was told to let
+// through, for it and its quota groups; 0 when that is not told.
+func (f *fleet) minute(ch *model.ChannelConfig) model.Tokens {
+	told := func(l *model.Limits) model.Tokens {
+		if l.TokensPerMinute == 0 && l.InputTokensPerMinute > 0 && l.OutputTokensPerMinute > 0 {
+			return l.InputTokensPerMinute + l.OutputTokensPerMinute
+		}
+		return l.TokensPerMinute
+	}
+	least := told(&ch.Limits)
+	for i := range f.config.Groups {
+		g := &f.config.Groups[i]
+		if n := told(&g.Limits); n > 0 && slices.Contains(ch.Groups, g.Name) && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	return least
+}
+
+// widest is the most tokens a minute that a channel of the route lets through,
+// as far as that was configured or answers told; 0 when nothing is known.
+func (c *Client) widest(route *model.RouteConfig) (most model.Tokens) {
+	f := c.fleet.Load()
+	for _, t := range route.Tiers {
+		for _, w := range t.Channels {
+			ch := f.channels[w.Channel]
+			if ch == nil {
+				continue
+			}
+			n := f.minute(ch)
+			if n == 0 {
+				n = c.minutes.of(w.Channel)
+			}
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
+// minutes remembers how many tokens a minute the answers of a channel say that
+// its provider lets through.
+type minutes struct {
+	mu sync.Mutex
+	by map[string]model.Tokens // by channel
+}
+
+// learn takes what an answer of a channel told about limits.
+func (m *minutes) learn(channel string, hints []model.LimitHint) {
+	var most int64
+	for _, h := range hints {
+		if h.Dimension == model.DimTokens {
+			most = max(most, h.Limit)
+		}
+	}
+	if most == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.by == nil {
+		m.by = map[string]model.Tokens{}
+	}
+	m.by[channel] = model.Tokens(most)
+}
+
+func (m *minutes) of(channel string) model.Tokens {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.by[channel]
 }
 
 // oversize refuses a request whose input is over what its route takes.

@@ -23,6 +23,7 @@ type Client struct {
 	meter     *meter
 	estimates estimates
 	outputs   outputs
+	minutes   minutes
 	spool     *spool
 	unknown   *unknowns
 	tracer    *trace.Tracer

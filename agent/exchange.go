@@ -133,7 +133,10 @@ func (x *exchange) readRequest() *dialect.Fault {
 		if fault := x.oversize(input, route); fault != nil {
 			return fault
 		}
-		x.request.Tokens = input + x.reserve(x.body.Output(x.dialect, x.transport.client.cfg.Output), f.routes[route])
+		if fault := x.endless(input, x.body.MaxOutput, f.routes[route]); fault != nil {
+			return fault
+		}
+		x.request.Tokens = x.reserve(input, x.body.Output(x.dialect, x.transport.client.cfg.Output), f.routes[route])
 	}
 	if tenant, ok := f.tenants[h.Get(headerTenant)]; ok {
 		x.request.Tenant, x.request.Priority = tenant.Name, tenant.Priority

@@ -162,7 +162,7 @@ func (w *walker) member(in place, raw, key []byte, depth int) {
 	case rolePayload, roleContent:
 		w.output(in, key, r)
 	case roleFinish:
-		w.finish()
+		w.finish(depth)
 	case roleDone:
 		v := string(w.plain())
 		w.f.done = w.f.done || v == "true"
@@ -471,7 +471,21 @@ func (w *walker) headers() {
 	}
 }
 
-func (w *walker) finish() {
+// finish reads why a model stopped: a word, or an object with its type and, of
+// a failure, what more there is to say.
+func (w *walker) finish(depth int) {
+	if w.peek() == '{' {
+		codes := len(w.f.codes)
+		w.enter(inSide, depth)
+		for _, code := range w.f.codes[codes:] {
+			if failedEnd(code) {
+				w.f.finish, w.f.failed = code, true
+				return
+			}
+		}
+		w.f.finish = "stop"
+		return
+	}
 	v := w.plain()
 	if len(v) > 0 && len(v) <= maxCode && string(v) != "null" {
 		w.f.finish = string(v)

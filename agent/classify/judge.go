@@ -73,6 +73,9 @@ func (f *facts) addHeaders(h http.Header) {
 	for _, name := range textHeaders {
 		f.addText([]byte(header(h, name)))
 	}
+	if header(h, "Anthropic-Ratelimit-Unified-Status") == "rejected" { // a plan's window is used up
+		f.addCode([]byte(header(h, "Anthropic-Ratelimit-Unified-Representative-Claim")))
+	}
 	if header(h, "X-Envoy-Ratelimited") == "true" {
 		f.addCode([]byte("ratelimited"))
 	}
@@ -141,7 +144,28 @@ func (c *Classifier) decide(e *evidence) (Verdict, *rule) {
 			}
 		}
 	}
+	if quoted := textStatus(e.f.text); quoted > 0 && (e.status < 300 || e.status == 500 || e.status == 502) {
+		return byStatus(quoted), nil // a relay tells what its upstream said
+	}
 	return byStatus(e.status), nil
+}
+
+// textStatus finds the HTTP status of another answer that a message tells of:
+// "status code 429", "503 status code", "Error code: 429"; 0 when none does.
+func textStatus(text []byte) int {
+	for i := 0; i < len(text); i++ {
+		if !isDigit(rune(text[i])) {
+			continue
+		}
+		n := digitsEnd(text[i:])
+		status, err := strconv.Atoi(string(text[i : i+min(n, 4)]))
+		if n == 3 && err == nil && isStatus(status) &&
+			(endsWith(text[:i], "status code", "status", "error code", "http", "http error") || hasPrefixFold(text[i+n:], " status code")) {
+			return status
+		}
+		i += n
+	}
+	return 0
 }
 
 // byStatus judges by the HTTP status alone.

@@ -23,7 +23,7 @@ func TestLines(t *testing.T) {
 	if bad != 3 || err != nil {
 		t.Errorf("%d bad lines, error %v; want 3, none", bad, err)
 	}
-	want := `{"id":"a","class":"rate_limited","retryable":true,"retry_after_s":9,"dimension":"requests","limit":60,"remaining":null,"scope":"channel","code":"slow","rule":"generic/short-window@2"}
+	want := `{"id":"a","class":"rate_limited","retryable":true,"retry_after_s":9,"dimension":"requests","limit":60,"remaining":null,"scope":"channel","code":"slow","rule":"generic/short-window@3"}
 {"id":2,"class":"ok","retryable":false,"retry_after_s":null,"dimension":null,"limit":null,"remaining":null,"scope":"request","code":null,"rule":"law/stream@1"}
 {"id":null,"class":"transport","retryable":true,"retry_after_s":null,"dimension":null,"limit":null,"remaining":null,"scope":"channel","code":null,"rule":"law/no-answer@1"}
 `

@@ -90,7 +90,7 @@ func (w *walker) part(key []byte, level int) {
 	case r == roleContent, r == rolePayload, r == roleText, r == roleData:
 		w.content(key, r, level)
 	case r == roleFinish:
-		w.finish()
+		w.finish(level)
 	case r == roleUsage:
 		w.usage()
 	case r == roleError && w.choices && level <= 2: // of a tool call it is no failure

@@ -151,7 +151,7 @@ func textInstant(text, before []byte, now time.Time) (model.Nanos, int) {
 // endsWith reports whether text ends with one of the words, in any case, before
 // spaces and colons.
 func endsWith(text []byte, ends ...string) bool {
-	text = bytes.TrimRight(text, " :=\"'")
+	text = bytes.TrimRight(text, " :=\"'`")
 	for _, word := range ends {
 		n := len(text) - len(word)
 		if n < 0 || !strings.EqualFold(string(text[n:]), word) {

@@ -58,7 +58,7 @@ func roleOf(key []byte) role {
 		return roleKind
 	case "message", "msg", "errormessage", "errormsg", "errmsg", "statusmsg", "statusmessage", "detail", "description", "errordescription", "title", "raw", "retmsg", "desc", "reasonphrase", "faultstring", "cause", "explanation", "failurereason", "usermessage", "localizedmessage", "statustext", "retinfo", "errorinfo", "errinfo", "messagezh", "messageen", "messagecn":
 		return roleText
-	case "details", "metadata", "violations", "response", "header", "errordetails", "additionalinfo", "debuginfo", "errordata", "extra", "providerresponse", "ratelimit", "quota", "meta", "promptfeedback":
+	case "details", "metadata", "violations", "response", "header", "errordetails", "additionalinfo", "debuginfo", "errordata", "extra", "providerresponse", "ratelimit", "quota", "meta", "metainfo", "promptfeedback":
 		return roleInto
 	case "data":
 		return roleData

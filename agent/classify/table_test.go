@@ -34,9 +34,9 @@ rules:
 	}{
 		{"our-provider", 429, body, "mine/nap@3"},
 		{"Our Provider EU", 503, strings.ReplaceAll(body, "NAP", "7712"), "mine/nap@3"},
-		{"our-provider", 400, body, "generic/rate@2"},
-		{"another", 429, body, "generic/rate@2"},
-		{"our-provider", 429, strings.ReplaceAll(body, "Rate", "Really a rate"), "generic/rate@2"},
+		{"our-provider", 400, body, "generic/rate@3"},
+		{"another", 429, body, "generic/rate@3"},
+		{"our-provider", 429, strings.ReplaceAll(body, "Rate", "Really a rate"), "generic/rate@3"},
 		{"our-provider", 429, `{"message":"see E-123."}`, "mine/pattern@3"},
 	} {
 		v := c.Classify(Answer{Provider: tc.provider, Status: tc.status, Body: []byte(tc.body)})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -33,6 +34,11 @@ const (
 // unread is how much is read on of the body of a request that is refused, in
 // bytes: who is still sending would see its connection break, and not why.
 const unread = 64 << 20
+
+// maxHeader is the most that a request's line and header fields may take, in
+// bytes. A server that reads more than that lets it be said in a shape that an
+// SDK understands.
+const maxHeader = 64 << 10
 
 // copySize is the most that is passed on at once, in bytes.
 const copySize = 32 << 10
@@ -84,11 +90,26 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(p.readTimeout)) // not every writer has deadlines
 	_ = rc.SetWriteDeadline(time.Now().Add(p.writeStall))
+	if n := headSize(r); n > maxHeader {
+		write(w, r, fault(http.StatusRequestHeaderFieldsTooLarge, "headers_too_large", fmt.Sprintf("the request's header has %d bytes, and at most %d are taken; send fewer or shorter fields", n, maxHeader)))
+		return
+	}
 	if r.URL.Path != r.URL.EscapedPath() || r.Method == http.MethodConnect { // no second spelling of a path
 		p.unknown(w, r)
 		return
 	}
 	p.mux.ServeHTTP(w, r)
+}
+
+// headSize is how many bytes a request's line and header fields take.
+func headSize(r *http.Request) int {
+	n := len(r.Method) + len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, value := range values {
+			n += len(name) + len(value) + len(": \r\n")
+		}
+	}
+	return n
 }
 
 // guarded lets only requests in that may use the proxy, and binds what they
