@@ -20,7 +20,6 @@ type Client struct {
 	// reading, so that no instant is 0.
 	start     time.Time
 	fleet     atomic.Pointer[fleet]
-	meter     *meter
 	estimates estimates
 	outputs   outputs
 	minutes   minutes
@@ -30,6 +29,7 @@ type Client struct {
 
 	mu      sync.Mutex
 	gate    *model.Gate
+	meter   *meter
 	waiting map[model.Ticket]chan model.Reply
 	replies []model.Reply
 	armed   model.Nanos // when the loop wakes by itself
@@ -93,7 +93,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.gate = model.NewGate(cfg.gate(max(uint64(c.start.UnixNano()), cfg.After+1)))
 	c.spool = newSpool(cfg.Spool, c.summarize)
-	c.meter = newMeter(cfg.Metrics)
+	c.meter = newMeter()
 	c.tracer = trace.New(cfg.Traces)
 	c.unknown = newUnknowns(cfg.Unknown, cfg.Classifier, cfg.Log)
 	c.setConfig(0, cfg.Fleet)
@@ -224,6 +224,9 @@ func (c *Client) deliver(now model.Nanos) {
 		r := &c.replies[i]
 		if ch, ok := c.waiting[r.Ticket]; ok {
 			delete(c.waiting, r.Ticket)
+			if r.Kind == model.ReplyAdmitted {
+				c.meter.waits.add(r.Permit.Queued)
+			}
 			ch <- *r // it has room for the one reply of its ticket
 		}
 	}

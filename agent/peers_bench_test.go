@@ -25,7 +25,10 @@ import (
 // libraries are in peers.mod and never in go.mod.
 func BenchmarkPeers(b *testing.B) {
 	b.Run("floor", benchFloor)
+	b.Run("floor-shared", benchFloorShared)
 	b.Run("weir", BenchmarkAcquire)
+	b.Run("weir-shared", BenchmarkAcquireShared)
+	b.Run("weir-refused", BenchmarkRefusal)
 	b.Run("x-time+semaphore+gobreaker", benchParts)
 	b.Run("failsafe", benchFailsafe)
 }
@@ -44,6 +47,23 @@ func benchFloor(b *testing.B) {
 		}
 	}
 	_ = last
+}
+
+func benchFloorShared(b *testing.B) {
+	var shared [4]atomic.Int64
+	b.RunParallel(func(pb *testing.PB) {
+		var last time.Time
+		for pb.Next() {
+			last = time.Now()
+			for i := range shared {
+				shared[i].Add(1)
+			}
+			for i := range shared {
+				shared[i].Add(-1)
+			}
+		}
+		_ = last
+	})
 }
 
 // plenty is a limit that is never met.

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"weir/model"
@@ -50,13 +49,25 @@ type Permit struct {
 	id     uint64
 	route  string
 	began  model.Nanos // when the request came
-	ended  atomic.Bool
+	ended  bool        // Client.mu guards it
 }
 
 // Acquire asks for a permit and waits for it as long as the request may. It
 // returns *RefusedError or *RuledError when there is none to be had, and
 // ctx's error when the caller gave up.
-func (c *Client) Acquire(ctx context.Context, r Request) (*Permit, error) {
+//
+// It is small enough to become part of its caller: a permit that does not leave
+// the function that acquires it is no garbage.
+func (c *Client) Acquire(ctx context.Context, r Request) (p *Permit, err error) {
+	p = new(Permit)
+	if err = c.acquire(ctx, &r, p); err != nil {
+		p = nil
+	}
+	return p, err
+}
+
+// acquire makes p the permit for r.
+func (c *Client) acquire(ctx context.Context, r *Request, p *Permit) error {
 	now := c.now()
 	for r.ID == 0 {
 		r.ID = rand.Uint64()
@@ -65,13 +76,16 @@ func (c *Client) Acquire(ctx context.Context, r Request) (*Permit, error) {
 		Request: r.ID, Route: r.Route, Tenant: r.Tenant, Priority: r.Priority, Core: r.Core,
 		Capability: r.Capability, Tokens: max(1, r.Tokens), Deadline: c.deadline(ctx, r.Deadline),
 	}
+	p.client, p.route, p.began, p.Request = c, r.Route, now, r.ID
 	c.mu.Lock()
 	reply := c.gate.Ask(now, ask)
 	wait := c.queued(&reply)
+	if reply.Kind == model.ReplyAdmitted {
+		c.meter.waits.add(0)
+	}
 	c.alarm()
 	c.mu.Unlock()
-	p := &Permit{client: c, route: r.Route, began: now, Request: r.ID}
-	return p.admit(ctx, reply, wait)
+	return p.admit(ctx, &reply, wait)
 }
 
 // deadline returns the earlier of two deadlines, 0 for none.
@@ -98,29 +112,29 @@ func (c *Client) queued(r *model.Reply) chan model.Reply {
 
 // admit makes p the permit of the request's next attempt, if need be after a
 // wait for it.
-func (p *Permit) admit(ctx context.Context, r model.Reply, wait chan model.Reply) (*Permit, error) {
+func (p *Permit) admit(ctx context.Context, r *model.Reply, wait chan model.Reply) error {
 	c := p.client
 	if wait != nil {
-		var err error
-		if r, err = c.await(ctx, r.Ticket, wait); err != nil {
-			c.ended(p.route, "canceled", c.now()-p.began)
-			return nil, err
+		late, err := c.await(ctx, r.Ticket, wait)
+		if err != nil {
+			c.ended(p.route, ending(model.ClassCanceled), c.now()-p.began)
+			return err
 		}
+		r = &late
 	}
 	if r.Kind != model.ReplyAdmitted {
-		outcome := "refused"
+		how := endedRefused
 		if r.Kind == model.ReplyRule {
-			outcome = "ruled"
+			how = endedRuled
 		}
-		c.ended(p.route, outcome, c.now()-p.began)
-		return nil, refused(&r)
+		c.ended(p.route, how, c.now()-p.began)
+		return refused(r)
 	}
 	g := &r.Permit
 	p.id, p.Channel, p.Tier, p.Try, p.Degraded = g.ID, g.Channel, int(g.Tier), int(g.Try), g.Degraded
 	p.Queued += g.Queued.Duration()
 	p.Deadline = c.instant(g.Deadline)
-	c.meter.waits.Update(g.Queued.Duration().Seconds())
-	return p, nil
+	return nil
 }
 
 // await waits for the reply on a ticket. When ctx ends first, the request
@@ -165,19 +179,21 @@ func (p *Permit) FirstToken() {
 
 // Done settles the attempt and ends the request, whatever the outcome.
 func (p *Permit) Done(o model.Outcome) {
-	if !p.ended.CompareAndSwap(false, true) {
-		return
-	}
 	c := p.client
 	now := c.now()
 	c.mu.Lock()
+	if p.ended {
+		c.mu.Unlock()
+		return
+	}
+	p.ended = true
 	next := c.gate.Done(now, p.id, o)
 	if next.Kind == model.NextRetry {
 		c.gate.Leave(now, next.Ticket)
 	}
+	p.count(now, endingOf(&o))
 	c.after(now)
 	c.mu.Unlock()
-	p.finish(now, &o)
 }
 
 // Next settles the attempt and, where the request may be tried again, waits
@@ -190,46 +206,60 @@ func (p *Permit) Next(ctx context.Context, o model.Outcome) (*Permit, error) {
 
 // next is Next; when final says why, nothing is repeated.
 func (p *Permit) next(ctx context.Context, o model.Outcome, final string) (*Permit, error) {
-	if !p.ended.CompareAndSwap(false, true) {
+	next, wait, ok := p.settle(&o, final)
+	if !ok {
 		return nil, nil
 	}
-	c := p.client
-	now := c.now()
-	c.mu.Lock()
-	next := c.gate.Done(now, p.id, o)
-	again := model.Reply{Kind: model.ReplyQueued, Ticket: next.Ticket}
-	var wait chan model.Reply
-	switch {
-	case next.Kind == model.NextRetry && final != "":
-		c.gate.Leave(now, next.Ticket)
-		next = model.Next{Kind: model.NextGiveUp, Class: next.Class, Wait: next.After, Reason: final}
-	case next.Kind == model.NextRetry:
-		wait = c.queued(&again)
-	}
-	c.after(now)
-	c.mu.Unlock()
 	switch next.Kind {
 	case model.NextRetry:
-		p2 := &Permit{client: c, route: p.route, began: p.began, Request: p.Request, Queued: p.Queued}
-		return p2.admit(ctx, again, wait)
+		p2 := &Permit{client: p.client, route: p.route, began: p.began, Request: p.Request, Queued: p.Queued}
+		if err := p2.admit(ctx, &model.Reply{Kind: model.ReplyQueued, Ticket: next.Ticket}, wait); err != nil {
+			return nil, err
+		}
+		return p2, nil
 	case model.NextRule:
-		c.ended(p.route, "ruled", now-p.began)
 		return nil, &RuledError{Answer: next.Answer, Tier: int(next.Tier), Class: next.Class, Reason: next.Reason}
 	case model.NextFinished, model.NextGiveUp:
 	}
-	p.finish(now, &o)
 	if o.Class == model.ClassOK {
 		return nil, nil
 	}
 	return nil, &FailedError{Outcome: o, Channel: p.Channel, Wait: next.Wait.Duration(), Reason: next.Reason}
 }
 
-func (p *Permit) finish(now model.Nanos, o *model.Outcome) {
-	outcome := o.Class.String()
-	if o.Unsent {
-		outcome = "unsent"
+// settle settles the attempt and returns what follows, and where the reply to a
+// retry will come. ok is false when it was settled before.
+func (p *Permit) settle(o *model.Outcome, final string) (next model.Next, wait chan model.Reply, ok bool) {
+	c := p.client
+	now := c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.ended {
+		return next, nil, false
 	}
-	p.client.ended(p.route, outcome, now-p.began)
+	p.ended = true
+	next = c.gate.Done(now, p.id, *o)
+	switch {
+	case next.Kind == model.NextRetry && final != "":
+		c.gate.Leave(now, next.Ticket)
+		next = model.Next{Kind: model.NextGiveUp, Class: next.Class, Wait: next.After, Reason: final}
+	case next.Kind == model.NextRetry:
+		wait = c.queued(&model.Reply{Kind: model.ReplyQueued, Ticket: next.Ticket})
+	}
+	switch next.Kind {
+	case model.NextRule:
+		p.count(now, endedRuled)
+	case model.NextFinished, model.NextGiveUp:
+		p.count(now, endingOf(o))
+	case model.NextRetry:
+	}
+	c.after(now)
+	return next, wait, true
+}
+
+// count counts the request, which ends. Client.mu is held.
+func (p *Permit) count(now model.Nanos, how ending) {
+	p.client.meter.ended(p.client.fleet.Load(), p.route, how, now-p.began)
 }
 
 // Do makes a request: it calls f for each attempt, with a context that ends

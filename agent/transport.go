@@ -84,7 +84,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x.span = t.client.tracer.Start(req.Context(), req.Header, x.came)
 	if fault := x.read(); fault != nil {
 		x.release()
-		t.client.ended(x.request.Route, "mistake", model.Nanos(time.Since(x.came)))
+		t.client.ended(x.request.Route, endedMistake, model.Nanos(time.Since(x.came)))
 		return x.refuse(fault), nil
 	}
 	if s, key, asks := x.shared(); s != nil {
@@ -108,7 +108,7 @@ func (x *exchange) run() (*http.Response, error) {
 	}
 	if fault != nil {
 		x.release()
-		x.transport.client.ended(x.request.Route, "refused", model.Nanos(time.Since(x.came)))
+		x.transport.client.ended(x.request.Route, endedRefused, model.Nanos(time.Since(x.came)))
 		return x.refuse(fault), nil
 	}
 	p, err := x.transport.client.Acquire(ctx, x.request)
