@@ -249,11 +249,10 @@ func (p *Price) cost(a *Attempt) int64 {
 }
 
 // spent returns the tokens that an attempt used of what c is limited to, as
-// Outcome.spent has it.
+// use.spentOf has it.
 func (a *Attempt) spent(c *ChannelConfig) Tokens {
-	o := Outcome{Class: a.Class, Status: a.Status, In: max(a.In, 0), Out: max(a.Out, 0), UsageKnown: a.UsageKnown}
 	if a.Class.Refused() {
 		return 0 // the day's counts are of what was taken
 	}
-	return o.spentOf(c, max(a.Reserved, 0))
+	return use{a.Class, a.Status, max(a.In, 0), max(a.Out, 0), a.UsageKnown}.spentOf(c, max(a.Reserved, 0))
 }

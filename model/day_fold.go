@@ -62,8 +62,17 @@ func (f *Fleet) day(name string) *day {
 	return f.days[i]
 }
 
-// dayOfTenant returns the day of a tenant without making its name.
+// dayOfTenant returns the day of a tenant. Attempts that follow each other are
+// mostly of the same one.
 func (f *Fleet) dayOfTenant(tenant string) *day {
+	if f.payer != tenant {
+		f.payer, f.pays = tenant, f.findDay(tenant)
+	}
+	return f.pays
+}
+
+// findDay looks for the day of a tenant without making its name.
+func (f *Fleet) findDay(tenant string) *day {
 	i, ok := slices.BinarySearchFunc(f.days, tenant, func(d *day, t string) int {
 		if name, of := strings.CutPrefix(d.name, tenantDays); of {
 			return compare(name, t)
@@ -181,6 +190,7 @@ func (f *Fleet) forgetDays() {
 // when the first ends.
 func (f *Fleet) linkDays() {
 	f.daysSet, f.dayEnds, f.dayWake = true, forever, forever
+	f.payer, f.pays = "", nil
 	for _, d := range f.days {
 		f.dayEnds = min(f.dayEnds, d.ends)
 		if d.limited() {

@@ -122,7 +122,7 @@ func (d *describer) member(m *member) {
 
 func (d *describer) channel(f *Fleet, c *channel) {
 	p := f.parOf(c)
-	d.line("channel %s: window %s", c.name, slots(f.channelLimit(c).Window))
+	d.line("channel %s: window %s", c.name, slots(f.channelLimit(c, nil).Window))
 	for _, flag := range []struct {
 		name string
 		set  bool

@@ -55,6 +55,9 @@ type Fleet struct {
 	// ends, dayWake the first that limits something.
 	daysSet          bool
 	dayEnds, dayWake Nanos
+	// payer is the tenant whose day was looked for last, pays what was found.
+	payer string
+	pays  *day
 	// batch are the channels of the report being folded.
 	batch []*channel
 	// dirty are the parts that changed since Clean.

@@ -130,8 +130,12 @@ func (p *gatePace) add(now, took Nanos, tokens Tokens) {
 }
 
 func (t *gateTime) add(now, took Nanos) {
-	t.n, t.at = min(t.n+1, paceWeight), now
-	if t.n > 1 {
+	if t.at = now; t.n == paceWeight { // as nearly always: a constant takes no division
+		t.off += (max(took-t.took, t.took-took) - t.off) / (paceWeight - 1)
+		t.took += (took - t.took) / paceWeight
+		return
+	}
+	if t.n++; t.n > 1 {
 		t.off += (max(took-t.took, t.took-took) - t.off) / (t.n - 1)
 	}
 	t.took += (took - t.took) / t.n
@@ -313,19 +317,16 @@ func (c *gateChannel) used(now Nanos) int64 {
 
 // accepted counts what is in flight and was surely taken by the provider:
 // first byte seen, or older than a refusal takes. next is when time alone will
-// make it more.
+// make it more. Only the newest attempts are looked at, as far as they are young.
 func (c *gateChannel) accepted(now Nanos) (n int64, next Nanos) {
 	within := c.local.refusal
 	if within == 0 {
 		within = gateFirstRefusal
 	}
-	next = gateNever
-	for r := c.first; r != nil; r = r.at.next {
-		switch {
-		case r.at.accepted || now-r.at.started >= within:
-			n++
-		case next == gateNever:
-			next = r.at.started + within
+	n, next = c.inflight, gateNever
+	for r := c.last; r != nil && now-r.at.started < within; r = r.at.prev {
+		if !r.at.accepted {
+			n, next = n-1, r.at.started+within
 		}
 	}
 	return n, next

@@ -143,7 +143,10 @@ func (g *Gate) channel(name string) *gateChannel {
 
 // heard returns the channel a message names, nil when too many are known.
 func (g *Gate) heard(name string) *gateChannel {
-	if g.byChannel[name] == nil && len(g.channels) >= gateMaxChannels {
+	if c := g.byChannel[name]; c != nil {
+		return c
+	}
+	if len(g.channels) >= gateMaxChannels {
 		g.number.ignored++
 		return nil
 	}

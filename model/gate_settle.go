@@ -81,16 +81,24 @@ func keepsReservation(class Class, status uint16) bool {
 	return class == ClassRateLimited || class == ClassOverloaded && status < 500
 }
 
+// use is what is known of the tokens that an attempt used.
+type use struct {
+	class   Class
+	status  uint16
+	in, out Tokens
+	known   bool // the provider said so
+}
+
 // spentOf returns what an attempt used of token budgets of c, which is nil when
 // it is not known.
-func (o *Outcome) spentOf(c *ChannelConfig, reserved Tokens) Tokens {
-	used := o.In + o.Out
-	switch o.Class {
+func (u use) spentOf(c *ChannelConfig, reserved Tokens) Tokens {
+	used := u.in + u.out
+	switch u.class {
 	case ClassOK:
 		if c != nil && c.ChargeMax {
 			return max(reserved, used) // the provider counts what was asked for
 		}
-		if o.UsageKnown {
+		if u.known {
 			return used
 		}
 	case ClassCanceled:
@@ -100,7 +108,7 @@ func (o *Outcome) spentOf(c *ChannelConfig, reserved Tokens) Tokens {
 	case ClassTransport:
 		return max(reserved, used) // the provider may have accepted it
 	case ClassRateLimited, ClassOverloaded:
-		if keepsReservation(o.Class, o.Status) {
+		if keepsReservation(u.class, u.status) {
 			return max(reserved, used)
 		}
 		return 0 // no work was done
@@ -127,7 +135,7 @@ func (g *Gate) settle(now Nanos, r *gateRequest, o *Outcome, backoff Nanos) {
 	if o.Class == ClassOK {
 		c.use[r.priority].done(now, now-r.at.started, now-r.arrived)
 	}
-	spent := o.spentOf(c.cfg, r.tokens)
+	spent := use{o.Class, o.Status, o.In, o.Out, o.UsageKnown}.spentOf(c.cfg, r.tokens)
 	for _, p := range r.at.pools {
 		p.settle(r.tokens, spent)
 	}

@@ -52,7 +52,9 @@ func (g *Gate) yields(now Nanos, r *gateRequest, c *gateChannel) bool {
 		all.running += u.running
 		all.calls += u.calls
 		all.took += u.took
-		all.stay += u.stay / (useHalf + now - u.from)
+		if u.stay > 0 {
+			all.stay += u.stay / (useHalf + now - u.from)
+		}
 	}
 	if all.calls == 0 || c.inflight == all.running {
 		return false

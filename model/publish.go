@@ -1,29 +1,37 @@
 package model
 
+import "slices"
+
 // LimitSet returns the broadcast of the named channels and days, as Effects has
 // them, or of all for nil. Unknown names are left out.
 func (f *Fleet) LimitSet(names []string) *LimitSet {
-	set := &LimitSet{Term: f.term, Seq: f.seq}
+	set := &LimitSet{}
+	f.FillLimits(set, names)
+	return set
+}
+
+// FillLimits makes set what LimitSet returns; its memory is used again.
+func (f *Fleet) FillLimits(set *LimitSet, names []string) {
+	*set = LimitSet{Term: f.term, Seq: f.seq, Channels: set.Channels[:0], Quotas: set.Quotas[:0]}
 	if names == nil {
 		for _, c := range f.channels {
-			set.Channels = append(set.Channels, f.channelLimit(c))
+			f.addLimit(set, c)
 		}
 		for _, d := range f.days {
 			if d.told() && d.used != [NumDaily]int64{} { // what is not used needs no word
 				set.Quotas = append(set.Quotas, f.quota(d))
 			}
 		}
-		return set
+		return
 	}
 	for _, name := range names {
 		if c := f.channel(name); c != nil {
-			set.Channels = append(set.Channels, f.channelLimit(c))
+			f.addLimit(set, c)
 		}
 		if d := f.day(name); d != nil {
 			set.Quotas = append(set.Quotas, f.quota(d))
 		}
 	}
-	return set
 }
 
 // quota returns what is told of a day.
@@ -43,7 +51,15 @@ func (f *Fleet) quota(d *day) Quota {
 // whoever adds it to a clock must not overflow.
 const maxWait = Nanos(1) << 60
 
-func (f *Fleet) channelLimit(c *channel) ChannelLimit {
+// addLimit appends what is told of a channel, in memory that was used before.
+func (f *Fleet) addLimit(set *LimitSet, c *channel) {
+	n := len(set.Channels)
+	set.Channels = slices.Grow(set.Channels, 1)[:n+1]
+	set.Channels[n] = f.channelLimit(c, set.Channels[n].Cuts[:0])
+}
+
+// channelLimit returns what is told of a channel; cuts is memory for that.
+func (f *Fleet) channelLimit(c *channel, cuts []Cut) ChannelLimit {
 	w := c.windowAt(f.now)
 	wait, spent := max(c.waitUntil()-f.now, 0), f.spent(c)
 	return ChannelLimit{
@@ -56,7 +72,7 @@ func (f *Fleet) channelLimit(c *channel) ChannelLimit {
 		Wait:     min(max(wait, spent), maxWait),
 		Spent:    spent > 0,
 		Mode:     c.modeOr(f.config.Mode),
-		Cuts:     append([]Cut(nil), c.cuts...),
+		Cuts:     append(cuts, c.cuts...),
 		Reason:   c.reason,
 	}
 }
@@ -65,13 +81,24 @@ func (f *Fleet) channelLimit(c *channel) ChannelLimit {
 // was never granted anything. It quotes the report that was newest when Apply
 // last asked for the agent to be told, whenever it is called.
 func (f *Fleet) Lease(agent string) *Lease {
-	m := f.member(agent)
-	if m == nil || !m.here() || m.quoted == 0 {
+	l := &Lease{}
+	if !f.FillLease(l, agent) {
 		return nil
 	}
-	l := &Lease{
+	return l
+}
+
+// FillLease makes l what Lease returns and reports whether there is anything;
+// the memory of l is used again.
+func (f *Fleet) FillLease(l *Lease, agent string) bool {
+	m := f.member(agent)
+	if m == nil || !m.here() || m.quoted == 0 {
+		return false
+	}
+	*l = Lease{
 		Agent: agent, Boot: m.boot, Term: f.term, Seq: f.seq,
 		Quotes: m.quoted, Duration: m.lasts,
+		Channels: l.Channels[:0], Pools: l.Pools[:0],
 	}
 	for _, c := range f.channels {
 		i, ok := searchLease(c.leases, agent)
@@ -95,7 +122,7 @@ func (f *Fleet) Lease(agent string) *Lease {
 		}
 		l.Pools = append(l.Pools, p.poolGrant(g))
 	}
-	return l
+	return true
 }
 
 func (p *pool) poolGrant(g *poolGrant) PoolGrant {

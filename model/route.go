@@ -152,8 +152,10 @@ type routeDrain struct {
 	from   Nanos // begin of the backlog
 	second int64 // newest cell
 	cells  [routeDrainCells]drainCell
-	// sum is the sum of the cells, waiting is what waits, by size.
+	// sum is the sum of the cells, waiting is what waits, by size; all is the
+	// sum of sum.
 	sum, waiting drainCell
+	all          int64
 }
 
 // drainCell counts requests by size.
@@ -184,13 +186,14 @@ func (d *routeDrain) roll(now Nanos) {
 	sec := int64(now / Second)
 	if sec-d.second >= routeDrainCells {
 		clear(d.cells[:])
-		d.sum, d.second = drainCell{}, sec
+		d.sum, d.all, d.second = drainCell{}, 0, sec
 	}
 	for d.second < sec {
 		d.second++
 		c := &d.cells[d.second%routeDrainCells]
 		for i, n := range c {
 			d.sum[i] -= n
+			d.all -= int64(n)
 		}
 		*c = drainCell{}
 	}
@@ -202,16 +205,17 @@ func (d *routeDrain) add(now Nanos, tokens Tokens) {
 	size := sizeOf(tokens)
 	d.cells[d.second%routeDrainCells][size]++
 	d.sum[size]++
+	d.all++
 }
 
 // pace returns the time per admission, 0 when too little is known.
 func (d *routeDrain) pace(now Nanos) Nanos {
 	d.roll(now)
-	span, n := d.span(now), d.sum.upTo(gatePaces-1)
-	if n < routeDrainLeast || span < Second {
+	span := d.span(now)
+	if d.all < routeDrainLeast || span < Second {
 		return 0
 	}
-	return span / Nanos(n)
+	return span / Nanos(d.all)
 }
 
 // wait estimates how long a request of that many tokens at that position will

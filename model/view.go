@@ -175,7 +175,7 @@ func (m *member) state() string {
 }
 
 func (f *Fleet) channelView(c *channel) FleetChannel {
-	limit := f.channelLimit(c)
+	limit := f.channelLimit(c, nil)
 	v := FleetChannel{
 		Name: c.name, Provider: c.cfg.Provider, Model: c.cfg.Model, Mode: limit.Mode.String(),
 		Window: limit.Window, Limit: c.limit(f.parOf(c)),

@@ -2,7 +2,7 @@ package model
 
 import (
 	"fmt"
-	"math/bits"
+	"math"
 )
 
 // window is how many attempts the whole fleet may have in flight on a channel.
@@ -447,20 +447,17 @@ func (w *window) cut(v Milli, now Nanos, byLatency bool) {
 	w.Epoch++
 }
 
-// isqrt returns the integer square root, by Newton's rule from the power of two
-// above it.
+// isqrt returns the integer square root. A float's root is exact to the last bit
+// on every processor, so that it is off by one at most.
 func isqrt(n uint64) uint64 {
-	if n == 0 {
-		return 0
+	r := min(uint64(math.Sqrt(float64(n))), math.MaxUint32)
+	for r*r > n {
+		r--
 	}
-	x := uint64(1) << ((bits.Len64(n) + 1) / 2)
-	for {
-		y := (x + n/x) / 2
-		if y >= x {
-			return x
-		}
-		x = y
+	for r < math.MaxUint32 && (r+1)*(r+1) <= n {
+		r++
 	}
+	return r
 }
 
 func (c *coder) window(w *window) {

@@ -114,32 +114,41 @@ func (d *ideal) admit(now int64) {
 	}
 }
 
-// backlog is a queue in one slice whose dead head is cut off when there is no
-// room.
+// backlogChunk is how many items a chunk of a backlog holds.
+const backlogChunk = 1024
+
+// backlog is a queue in chunks, so that it grows without moving what it holds.
 type backlog struct {
-	items []Demand
-	head  int
+	chunks  []*[backlogChunk]Demand
+	spare   []*[backlogChunk]Demand // emptied, to be used again
+	head, n int
 }
 
-func (b *backlog) length() int    { return len(b.items) - b.head }
-func (b *backlog) first() *Demand { return &b.items[b.head] }
+func (b *backlog) length() int    { return b.n }
+func (b *backlog) first() *Demand { return &b.chunks[0][b.head] }
 
-// push adds an item. A full slice of which half is dead is used anew.
 func (b *backlog) push(d Demand) {
-	if len(b.items) == cap(b.items) && b.head > len(b.items)/2 {
-		b.tidy()
+	at := b.head + b.n
+	if at == len(b.chunks)*backlogChunk {
+		b.chunks = append(b.chunks, b.chunk())
 	}
-	b.items = append(b.items, d)
+	b.chunks[at/backlogChunk][at%backlogChunk] = d
+	b.n++
+}
+
+func (b *backlog) chunk() *[backlogChunk]Demand {
+	if n := len(b.spare); n > 0 {
+		c := b.spare[n-1]
+		b.spare = b.spare[:n-1]
+		return c
+	}
+	return new([backlogChunk]Demand)
 }
 
 func (b *backlog) pop() {
-	if b.head++; b.head == len(b.items) {
-		b.tidy()
+	b.n--
+	if b.head++; b.head == backlogChunk {
+		b.spare, b.head = append(b.spare, b.chunks[0]), 0
+		b.chunks = b.chunks[:copy(b.chunks, b.chunks[1:])]
 	}
-}
-
-// tidy cuts off the dead head.
-func (b *backlog) tidy() {
-	b.items = b.items[:copy(b.items, b.items[b.head:])]
-	b.head = 0
 }

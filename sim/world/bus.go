@@ -12,6 +12,8 @@ type bus struct {
 	w        *world
 	messages pages[message]
 	spare    []*model.Attempts
+	limits   []*model.LimitSet // to be used again, as spare
+	leases   []*model.Lease
 	sent     uint64
 	cut      []bool // by agent: partitioned
 }
@@ -51,8 +53,38 @@ func (b *bus) done(i uint32) {
 		m.fan--
 		return
 	}
+	b.keep(m)
 	*m = message{}
 	b.messages.put(i)
+}
+
+// keep takes what a message told, to use its memory again.
+func (b *bus) keep(m *message) {
+	if m.limits != nil {
+		b.limits = append(b.limits, m.limits)
+	}
+	if m.lease != nil {
+		b.leases = append(b.leases, m.lease)
+	}
+}
+
+// limitSet returns a broadcast to be filled, lease a lease.
+func (b *bus) limitSet() *model.LimitSet {
+	if n := len(b.limits); n > 0 {
+		l := b.limits[n-1]
+		b.limits = b.limits[:n-1]
+		return l
+	}
+	return &model.LimitSet{}
+}
+
+func (b *bus) lease() *model.Lease {
+	if n := len(b.leases); n > 0 {
+		l := b.leases[n-1]
+		b.leases = b.leases[:n-1]
+		return l
+	}
+	return &model.Lease{}
 }
 
 // delay is one message's time on the way. Within a process it takes none.
@@ -62,11 +94,15 @@ func (b *bus) delay() int64 {
 		return 0
 	}
 	l := &b.w.inc.Fleet.Bus
+	if l.Jitter == 0 {
+		return int64(l.Delay)
+	}
 	return int64(l.Delay) + b.w.seed.Below(int64(l.Jitter)+1, draw.BusDelay, 0, b.sent)
 }
 
 func (b *bus) lost() bool {
-	return !b.w.policy.alone && b.w.seed.Below(1_000_000, draw.BusLoss, 0, b.sent) < b.w.inc.Fleet.Bus.Loss
+	loss := b.w.inc.Fleet.Bus.Loss
+	return loss > 0 && !b.w.policy.alone && b.w.seed.Below(1_000_000, draw.BusLoss, 0, b.sent) < loss
 }
 
 // publish sends a report to the log.
@@ -113,23 +149,24 @@ func (b *bus) broadcast(l *model.LimitSet, to *agent) {
 func (b *bus) unicast(l *model.Lease, agent int) {
 	d := b.delay()
 	if b.cut[agent] || b.lost() {
+		b.leases = append(b.leases, l)
 		return
 	}
 	b.w.at(b.w.now+d, onInbox, b.add(message{fan: 1, lease: l}), uint64(agent))
 }
 
 func (b *bus) deliver(i uint32, agent int) {
-	m := *b.messages.at(i)
-	b.done(i)
 	a := b.w.agents[agent]
 	if !a.up || a.weir == nil || b.cut[agent] {
+		b.done(i)
 		return
 	}
-	switch {
+	switch m := b.messages.at(i); {
 	case m.limits != nil:
 		a.weir.gate.SetLimits(b.w.nanos(), m.limits)
 	case m.lease != nil:
 		a.weir.gate.SetLease(b.w.nanos(), m.lease)
 	}
+	b.done(i)
 	a.weir.settle()
 }

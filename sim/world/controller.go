@@ -126,7 +126,7 @@ func (c *controller) flush() {
 		return
 	}
 	if len(c.fx.Limits) > 0 {
-		c.w.bus.broadcast(c.fleet.LimitSet(c.fx.Limits), c.of)
+		c.broadcast(c.fx.Limits)
 	}
 	for _, name := range c.fx.Leases {
 		c.lease(name)
@@ -139,10 +139,18 @@ func (c *controller) flush() {
 	c.fx.Reset()
 }
 
+// broadcast sends the limits of the named channels and days, or of all for nil.
+func (c *controller) broadcast(names []string) {
+	l := c.w.bus.limitSet()
+	c.fleet.FillLimits(l, names)
+	c.w.bus.broadcast(l, c.of)
+}
+
 // lease sends an agent its lease, if it has one.
 func (c *controller) lease(name string) {
-	l := c.fleet.Lease(name)
-	if l == nil {
+	l := c.w.bus.lease()
+	if !c.fleet.FillLease(l, name) {
+		c.w.bus.keep(&message{lease: l})
 		return
 	}
 	if c.w.policy.even {
@@ -190,5 +198,5 @@ func (c *controller) setDown(down bool) {
 		c.fold(r)
 	}
 	c.append(&model.Lead{Term: c.fleet.Term() + 1, Controller: "sim", Version: "sim", Laws: model.LawVersion})
-	c.w.bus.broadcast(c.fleet.LimitSet(nil), c.of)
+	c.broadcast(nil)
 }

@@ -64,6 +64,9 @@ func (w *world) firstChannel(workload int) string {
 
 // firstService is the provider of the first channel of the workload's route.
 func (w *world) firstService(workload int) int32 {
+	if k := w.places.first[workload]; k >= 0 && w.places.services[k] >= 0 {
+		return w.places.services[k]
+	}
 	return w.service(w.firstChannel(workload))
 }
 
