@@ -3,7 +3,9 @@ package controller_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,13 +30,14 @@ type doors struct {
 
 func openDoors(t *testing.T) *doors { return openDoorsOf(t, false) }
 
-func openDoorsOf(t *testing.T, tasks bool) *doors {
+// openDoorsOf opens doors to a fleet that may have tasks, and rooms of tenants.
+func openDoorsOf(t *testing.T, tasks bool, tenants ...string) *doors {
 	t.Helper()
 	book, err := credential.Open(filepath.Join(t.TempDir(), "credentials"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := startNATS(t, controller.NATSOptions{Listen: "127.0.0.1:0", Fleet: "f", Allowed: []credential.Credential{}, Tasks: tasks})
+	n := startNATS(t, controller.NATSOptions{Listen: "127.0.0.1:0", Fleet: "f", Allowed: []credential.Credential{}, Tasks: tasks, Tenants: tenants})
 	d := &doors{NATS: n, t: t, book: book}
 	own, err := n.Connect(natslog.Options{})
 	if err != nil {
@@ -53,7 +56,13 @@ func openDoorsOf(t *testing.T, tasks bool) *doors {
 // add makes a credential and lets it in.
 func (d *doors) add(name string, role credential.Role) (file string) {
 	d.t.Helper()
-	file, err := d.book.Add(name, role)
+	return d.addOf(name, role, "")
+}
+
+// addOf makes a credential that may be bound to a tenant, and lets it in.
+func (d *doors) addOf(name string, role credential.Role, tenant string) (file string) {
+	d.t.Helper()
+	file, err := d.book.Add(name, role, tenant)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -123,7 +132,7 @@ func TestOnlyTheAllowedGetIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := stranger.Add("a1", credential.Operator)
+	file, err := stranger.Add("a1", credential.Operator, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +316,7 @@ func TestTaskRights(t *testing.T) {
 	}
 	for name, role := range map[string]credential.Role{"a1": credential.Worker, "pods": credential.AnyWorker} {
 		nc, faults := d.connect(name, d.add(name, role))
-		k, err := natslog.NewTasks(nc, "f", name)
+		k, err := natslog.NewTasks(nc, "f", name, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -366,5 +375,92 @@ func TestTaskRights(t *testing.T) {
 		}
 		stop()
 		hear()
+	}
+}
+
+// TestTenantRights is what a worker may do that is bound to one tenant: what
+// another may in its room, and nothing in the rooms of another or of all others,
+// however it asks. One that is bound to a tenant without a room reaches no tasks.
+func TestTenantRights(t *testing.T) {
+	d := openDoorsOf(t, true, "ads", "content")
+	inside := own(t, d.NATS)
+	if err := natslog.OpenTasks(t.Context(), inside, "f", natslog.TaskLimits{Tenants: []string{"ads", "content"}, Bytes: 30 << 20, Age: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	use := func(nc *nats.Conn, name, tenant string) error {
+		k, err := natslog.NewTasks(nc, "f", name, tenant)
+		if err != nil {
+			return err
+		}
+		stop, err := k.Answer(func(q string) string { return q })
+		if err != nil {
+			return err
+		}
+		defer stop()
+		hear, err := k.Hear(func(string) {})
+		if err != nil {
+			return err
+		}
+		defer hear()
+		if err := errors.Join(k.Set(t.Context(), "todo.0.u.0.0", []byte("x")), k.Set(t.Context(), "state.u.0.0", []byte("x"))); err != nil {
+			return err
+		}
+		got, err := k.Next(t.Context(), 0, 10*time.Second)
+		if err != nil || got == nil {
+			return fmt.Errorf("it is given %v: %w", got, err)
+		}
+		list, err := k.List(t.Context(), "state.u.0")
+		if err != nil || len(list) != 1 {
+			return fmt.Errorf("it lists %v: %w", list, err)
+		}
+		_, names := k.Names(t.Context(), "todo.0.u")
+		_, line := k.Line(t.Context(), 0)
+		_, ask := k.Ask(t.Context(), name, "me?")
+		return errors.Join(names, line, ask, k.Tell("w"), k.SetClock(t.Context()), got.Working(), got.Done(), k.Drop(t.Context(), got.Key, got.Seq), nc.Flush())
+	}
+	everybody, faults := d.connect("w", d.add("w", credential.Worker))
+	for _, tenant := range []string{"", "ads", "content"} {
+		if err := use(everybody, "w", tenant); err != nil || len(faults) > 0 {
+			t.Errorf("a worker that is not bound, in the room of %q: %v, %d faults", tenant, err, len(faults))
+		}
+	}
+	bound, faults := d.connect("c", d.addOf("c", credential.Worker, "content"))
+	if err := use(bound, "c", "content"); err != nil || len(faults) > 0 {
+		t.Errorf("in its own room: %v, %d faults", err, len(faults))
+	}
+	roomless, lacks := d.connect("r", d.addOf("r", credential.AnyWorker, "none"))
+	strange := map[*nats.Conn][]string{bound: {"", "ads"}, roomless: {"", "ads", "content", "none"}}
+	for nc, tenants := range strange {
+		faults := faults
+		if nc == roomless {
+			faults = lacks
+		}
+		for _, tenant := range tenants {
+			publish, subscribe := natslog.TaskRights("f", "w", tenant)
+			for _, subject := range publish {
+				subject = strings.NewReplacer("*", "lane-0", ">", "x").Replace(subject)
+				if err := errors.Join(nc.Publish(subject, []byte(`{"seq":1,"multi_last":["weir.f.>"]}`)), nc.Flush()); err != nil {
+					t.Fatal(err)
+				}
+				t.Log("refused:", subject)
+				awaitFault(t, faults, natslog.FaultRefused)
+			}
+			for _, subject := range subscribe {
+				if _, err := nc.SubscribeSync(subject); err != nil {
+					t.Fatal(err)
+				}
+				t.Log("refused:", subject)
+				awaitFault(t, faults, natslog.FaultRefused)
+			}
+		}
+	}
+	for _, tenant := range []string{"", "ads"} {
+		k, err := natslog.NewTasks(inside, "f", "x", tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list, err := k.List(t.Context(), "state.u.0"); err != nil || len(list) != 1 || string(list[0].Data) != "x" {
+			t.Errorf("the room of %q has %v, %v", tenant, list, err)
+		}
 	}
 }

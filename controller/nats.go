@@ -40,8 +40,10 @@ type NATSOptions struct {
 	// and then only a loopback address is listened on.
 	Allowed []credential.Credential
 	// Tasks lets workers use the subjects of the fleet's tasks, see
-	// natslog.TaskRights.
-	Tasks bool
+	// natslog.TaskRights: of the rooms of Tenants and that of all others, or of
+	// the one tenant's that their credential is bound to.
+	Tasks   bool
+	Tenants []string
 	// TLS is what the server shows to other processes; nil means plain text.
 	TLS *tls.Config
 	// SyncAlways puts every message on disk before it is acknowledged. Without
@@ -60,6 +62,10 @@ const (
 	// natsMaxPending bounds what waits for one connection: a reader's pull of
 	// one megabyte fits many times, a stuck agent holds no more than this.
 	natsMaxPending = 16 << 20
+	// natsMaxSubs bounds the subscriptions of a connection, which are the
+	// server's memory: a worker has a few for each room and one for each task
+	// that a client waits for.
+	natsMaxSubs = 4096
 	// natsStart is how long recovery of the streams may take: about a second
 	// per million messages.
 	natsStart = 2 * time.Minute
@@ -76,7 +82,7 @@ type NATS struct {
 	server *server.Server
 	log    *natsLogger
 	fleet  string
-	tasks  bool
+	rooms  []string      // whose tasks there are, by tenant
 	own    nkeys.KeyPair // of this process; nil when everybody may connect
 	lock   *pebble.Lock
 	door   *door // nil when only this process connects
@@ -92,11 +98,15 @@ func StartNATS(o NATSOptions) (*NATS, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	o.Logger = throttled(o.Logger)
 	options, err := o.server()
 	if err != nil {
 		return nil, err
 	}
-	n := &NATS{fleet: o.Fleet, tasks: o.Tasks, options: options}
+	n := &NATS{fleet: o.Fleet, options: options}
+	if o.Tasks {
+		n.rooms = append([]string{""}, o.Tenants...)
+	}
 	if o.Allowed != nil {
 		if n.own, err = nkeys.CreateUser(); err != nil {
 			return nil, fmt.Errorf("start nats: %w", err)
@@ -159,13 +169,13 @@ func (n *NATS) users(list []credential.Credential) ([]*server.NkeyUser, error) {
 		u := &server.NkeyUser{Nkey: c.Key}
 		switch c.Role {
 		case credential.Agent:
-			u.Permissions = n.rights(c.Name, false)
+			u.Permissions = n.rights(c.Name, nil)
 		case credential.AnyAgent:
-			u.Permissions = n.rights(natslog.AnyAgent, false)
+			u.Permissions = n.rights(natslog.AnyAgent, nil)
 		case credential.Worker:
-			u.Permissions = n.rights(c.Name, n.tasks)
+			u.Permissions = n.rights(c.Name, n.roomsOf(&c))
 		case credential.AnyWorker:
-			u.Permissions = n.rights(natslog.AnyAgent, n.tasks)
+			u.Permissions = n.rights(natslog.AnyAgent, n.roomsOf(&c))
 		case credential.Operator: // everything
 		default:
 			return nil, fmt.Errorf("credential %s: unknown role %q", c.Name, c.Role)
@@ -175,11 +185,23 @@ func (n *NATS) users(list []credential.Credential) ([]*server.NkeyUser, error) {
 	return users, nil
 }
 
-func (n *NATS) rights(agent string, tasks bool) *server.Permissions {
+// roomsOf returns whose tasks a worker may work on. One that is bound to a
+// tenant without a room reaches none: those are among all others'.
+func (n *NATS) roomsOf(c *credential.Credential) []string {
+	if c.Tenant == "" {
+		return n.rooms
+	}
+	if slices.Contains(n.rooms, c.Tenant) {
+		return []string{c.Tenant}
+	}
+	return nil
+}
+
+func (n *NATS) rights(agent string, rooms []string) *server.Permissions {
 	publish, subscribe := natslog.Rights(n.fleet, agent)
 	var answers *server.ResponsePermission
-	if tasks {
-		p, s := natslog.TaskRights(n.fleet, agent)
+	for _, tenant := range rooms {
+		p, s := natslog.TaskRights(n.fleet, agent, tenant)
 		publish, subscribe = append(publish, p...), append(subscribe, s...)
 		answers = &server.ResponsePermission{MaxMsgs: 1, Expires: natsAnswer}
 	}
@@ -204,6 +226,7 @@ func (o *NATSOptions) server() (*server.Options, error) {
 		SyncInterval:       time.Second,
 		MaxPayload:         (1 << 20) + (64 << 10), // an entry of the largest size and its headers
 		MaxPending:         natsMaxPending,
+		MaxSubs:            natsMaxSubs,
 		WriteDeadline:      2 * time.Second,
 		PingInterval:       20 * time.Second,
 		AuthTimeout:        (natsHandshake + natsAuth).Seconds(), // the handshake is the door's

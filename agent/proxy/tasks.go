@@ -47,7 +47,7 @@ func (p *Proxy) serveTasks() {
 // or nobody says which; else those of its key alone, since such a client could
 // name any tenant.
 func (p *Proxy) owner(r *http.Request) string {
-	tenant := "tenant " + r.Header.Get("X-Weir-Tenant")
+	tenant := task.OfTenant + r.Header.Get("X-Weir-Tenant")
 	keys := p.keys.Load()
 	if keys == nil {
 		return tenant

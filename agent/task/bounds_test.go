@@ -55,8 +55,8 @@ func (c *stillConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newDesk returns a desk at a NATS server of its own.
-func newDesk(t *testing.T) (*Desk, *still) {
+// newDesk returns the only room of a desk at a NATS server of its own.
+func newDesk(t *testing.T) (*room, *still) {
 	t.Helper()
 	server := &still{Server: natstest.Start(t, nil)}
 	nc, err := natslog.Connect("", natslog.Options{Name: "a", Agent: "a", Extra: []nats.Option{nats.InProcessServer(server)}})
@@ -68,7 +68,7 @@ func newDesk(t *testing.T) (*Desk, *still) {
 	if err := natslog.OpenTasks(t.Context(), nc, "test", natslog.TaskLimits{Bytes: 64 << 20, Age: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	keep, err := natslog.NewTasks(nc, "test", "a")
+	keep, err := natslog.NewTasks(nc, "test", "a", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func newDesk(t *testing.T) (*Desk, *still) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Options{Keep: keep, Client: client, Calls: client.Transport(), Age: time.Hour, Metrics: metrics.NewSet()}), server
+	return New(Options{Keep: []*natslog.Tasks{keep}, Client: client, Calls: client.Transport(), Age: time.Hour, Metrics: metrics.NewSet()}).rooms[""], server
 }
 
 // TestManyItemsAreNotRead posts thirty times the items a task may have, each of
@@ -150,7 +150,7 @@ func (c told) Read([]byte) (int, error) {
 // not put off for hours what another put off for a second.
 func TestClocksOfOthers(t *testing.T) {
 	d, _ := newDesk(t)
-	w := &worker{Desk: d, calls: t.Context(), item: &item{Key: "none", UID: "u"}}
+	w := &worker{room: d, calls: t.Context(), item: &item{Key: "none", UID: "u"}}
 	w.got = &natslog.Delivery{Times: 1}
 	w.got.Time = time.Now().Add(-5 * time.Hour)
 	if v, due := w.look(t.Context()); due || v.drop || v.over || v.after != time.Second {
@@ -190,7 +190,7 @@ func TestClockOfTheServer(t *testing.T) {
 	if !strings.Contains(answer.Body.String(), `"state":"queued"`) {
 		t.Errorf("told %s", answer.Body)
 	}
-	w := &worker{Desk: d, calls: t.Context(), item: &item{Key: key, UID: j.UID}, got: &natslog.Delivery{Times: 1}}
+	w := &worker{room: d, calls: t.Context(), item: &item{Key: key, UID: j.UID}, got: &natslog.Delivery{Times: 1}}
 	if v, due := w.look(t.Context()); !due {
 		t.Errorf("no call is due: %+v", v)
 	}
@@ -205,10 +205,10 @@ func TestVanishedItemsAreCheap(t *testing.T) {
 	d, server := newDesk(t)
 	j := &job{V: recordVersion, UID: "u", Items: 3 * group, Expires: time.Now().Add(time.Hour).UnixNano()}
 	kept := status{V: recordVersion, State: Completed}
-	if _, err := d.o.Keep.Swap(t.Context(), stateKey("u", 2*group), encode(kept), 0); err != nil {
+	if _, err := d.keep.Swap(t.Context(), stateKey("u", 2*group), encode(kept), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.o.Keep.SetClock(t.Context()); err != nil { // once a minute
+	if err := d.keep.SetClock(t.Context()); err != nil { // once a minute
 		t.Fatal(err)
 	}
 	before := server.nc.Stats().OutMsgs

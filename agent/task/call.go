@@ -84,7 +84,7 @@ func (w *worker) request(ctx context.Context) *http.Request {
 	for name, value := range w.job.Header {
 		r.Header.Set(name, value)
 	}
-	left := instant(w.job.Expires).Sub(w.o.Keep.Now())
+	left := instant(w.job.Expires).Sub(w.keep.Now())
 	r.Header.Set("X-Weir-Deadline-Ms", strconv.FormatInt(max(1, min(deadline, left).Milliseconds()), 10))
 	return r
 }
@@ -223,7 +223,7 @@ func (w *worker) store(name string, body []byte) error {
 		err := w.insist(func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), busWithin)
 			defer cancel()
-			return w.o.Keep.Set(ctx, fmt.Sprintf("%s.%d", partsKey(w.item.UID, w.item.N, name), k), part)
+			return w.keep.Set(ctx, fmt.Sprintf("%s.%d", partsKey(w.item.UID, w.item.N, name), k), part)
 		})
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,8 +20,10 @@ import (
 
 // Options are what a Desk is made from. All but Log are required.
 type Options struct {
-	// Keep is where tasks are kept.
-	Keep *natslog.Tasks
+	// Keep is where tasks are kept: the rooms that this agent may use, of
+	// different tenants. The tasks of a tenant without one are in the empty
+	// tenant's.
+	Keep []*natslog.Tasks
 	// Client admits the calls, Calls makes them: its transport.
 	Client *agent.Client
 	Calls  http.RoundTripper
@@ -41,16 +44,27 @@ const (
 	maxWaiters = 1000
 )
 
-// Desk takes tasks in, works on them and tells of them.
+// Desk takes tasks in, works on them and tells of them. What bounds it holds
+// for all rooms together.
 type Desk struct {
-	o    Options
-	boot string
+	o     Options
+	boot  string
+	rooms map[string]*room // by tenant
 	// slots bound the items that are in hand, turns those of them that the
 	// gate has not let through yet.
 	slots, turns chan struct{}
 	posting      atomic.Int64 // bytes of the tasks being taken in
 	waiters      chan struct{}
 	ending       chan struct{} // closed when Run shall end
+
+	accepted, repeats, lost *metrics.Counter
+	ended                   map[State]*metrics.Counter
+}
+
+// room is the desk's work with the tasks of one room.
+type room struct {
+	*Desk
+	keep *natslog.Tasks
 
 	mu      sync.Mutex
 	running map[string]context.CancelCauseFunc // by item
@@ -59,9 +73,6 @@ type Desk struct {
 	watch   map[string]map[chan struct{}]bool  // who waits for a task's news, by its uid
 	paces   [natslog.TaskLanes]pace
 	told    bool // trouble with the bus was logged
-
-	accepted, repeats, lost *metrics.Counter
-	ended                   map[State]*metrics.Counter
 }
 
 // New returns a desk. Run makes it work on tasks; without, it only takes them
@@ -71,32 +82,49 @@ func New(o Options) *Desk {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	d := &Desk{
-		o: o, boot: draw(),
-		slots: make(chan struct{}, maxRunning+natslog.TaskLanes), turns: make(chan struct{}, ahead+natslog.TaskLanes),
-		waiters: make(chan struct{}, maxWaiters), ending: make(chan struct{}),
-		running: map[string]context.CancelCauseFunc{}, blocked: map[string]time.Time{},
-		silent: map[string]silence{}, watch: map[string]map[chan struct{}]bool{},
+		o: o, boot: draw(), rooms: map[string]*room{}, waiters: make(chan struct{}, maxWaiters), ending: make(chan struct{}),
 		accepted: o.Metrics.GetOrCreateCounter("weir_task_items_accepted_total"),
 		repeats:  o.Metrics.GetOrCreateCounter("weir_task_repeated_calls_total"),
 		lost:     o.Metrics.GetOrCreateCounter("weir_task_answers_lost_total"),
 		ended:    map[State]*metrics.Counter{},
 	}
+	lanes := 0
+	for _, keep := range o.Keep {
+		lanes += keep.Lanes()
+		d.rooms[keep.Tenant()] = &room{
+			Desk: d, keep: keep, running: map[string]context.CancelCauseFunc{}, blocked: map[string]time.Time{},
+			silent: map[string]silence{}, watch: map[string]map[chan struct{}]bool{},
+		}
+	}
+	d.slots, d.turns = make(chan struct{}, maxRunning+lanes), make(chan struct{}, ahead+lanes)
 	for _, s := range []State{Completed, Failed, Canceled, Expired} {
 		d.ended[s] = o.Metrics.GetOrCreateCounter(fmt.Sprintf("weir_task_items_ended_total{state=%q}", s))
 	}
 	o.Metrics.NewGauge(`weir_bound_used_ratio{bound="task_bodies"}`, func() float64 { return float64(d.posting.Load()) / maxPosting })
 	o.Metrics.NewGauge(`weir_bound_used_ratio{bound="task_waiters"}`, func() float64 { return float64(len(d.waiters)) / maxWaiters })
 	o.Metrics.NewGauge("weir_task_items_running", func() float64 {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return float64(len(d.running))
+		n := 0
+		for _, r := range d.rooms {
+			r.mu.Lock()
+			n += len(r.running)
+			r.mu.Unlock()
+		}
+		return float64(n)
 	})
 	return d
 }
 
+// of returns the room of an owner's tasks, nil where this agent may not use it.
+func (d *Desk) of(owner string) *room {
+	if tenant, ok := strings.CutPrefix(owner, OfTenant); ok && d.rooms[tenant] != nil {
+		return d.rooms[tenant]
+	}
+	return d.rooms[""]
+}
+
 // put keeps a task that was asked for under its owner's id and returns it, or
 // the one that is there. errReuse says that that is another.
-func (d *Desk) put(ctx context.Context, owner string, a *asked) (*job, error) {
+func (d *room) put(ctx context.Context, owner string, a *asked) (*job, error) {
 	key, print := jobKey(owner, a.id), a.print()
 	switch j, _, err := d.job(ctx, key); {
 	case err == nil && j.Print != print:
@@ -106,19 +134,19 @@ func (d *Desk) put(ctx context.Context, owner string, a *asked) (*job, error) {
 	case !errors.Is(err, events.ErrNotFound):
 		return nil, err
 	}
-	if err := d.o.Keep.SetClock(ctx); err != nil {
+	if err := d.keep.SetClock(ctx); err != nil {
 		return nil, err
 	}
-	now := d.o.Keep.Now()
+	now := d.keep.Now()
 	j := &job{
-		V: recordVersion, ID: a.id, Owner: jobKey(owner, ""), UID: draw(), Print: print, Items: len(a.items), Lane: laneOf(owner), Route: a.items[0].Route,
+		V: recordVersion, ID: a.id, Owner: jobKey(owner, ""), UID: draw(), Print: print, Items: len(a.items), Lane: d.laneOf(owner), Route: a.items[0].Route,
 		Named: a.named, Single: a.single, Created: now.UnixNano(), Expires: now.Add(d.o.Age).UnixNano(), Header: a.header,
 	}
 	if err := d.putItems(ctx, key, j, a); err != nil {
 		d.withdraw(key, j)
 		return nil, err
 	}
-	if _, err := d.o.Keep.Swap(ctx, "job."+key, encode(j), 0); err != nil {
+	if _, err := d.keep.Swap(ctx, "job."+key, encode(j), 0); err != nil {
 		if !errors.Is(err, events.ErrConflict) {
 			return nil, err // it may be there: whoever asks again will see
 		}
@@ -142,9 +170,9 @@ var errReuse = errors.New("task: the id was used for another task")
 var errGone = errors.New("task: no such task")
 
 // putItems writes the items and the names of a task.
-func (d *Desk) putItems(ctx context.Context, key string, j *job, a *asked) error {
+func (d *room) putItems(ctx context.Context, key string, j *job, a *asked) error {
 	if a.named {
-		if err := d.o.Keep.Set(ctx, "job.names-"+j.UID, encode(a.names)); err != nil {
+		if err := d.keep.Set(ctx, "job.names-"+j.UID, encode(a.names)); err != nil {
 			return err
 		}
 	}
@@ -157,7 +185,7 @@ func (d *Desk) putItems(ctx context.Context, key string, j *job, a *asked) error
 			for n := w; n < len(a.items); n += writers {
 				it := a.items[n]
 				it.Key, it.UID, it.Tenant = key, j.UID, a.header["X-Weir-Tenant"]
-				seq, err := d.o.Keep.Swap(ctx, todoKey(j.Lane, j.UID, n), it.encode(), 0)
+				seq, err := d.keep.Swap(ctx, todoKey(j.Lane, j.UID, n), it.encode(), 0)
 				mu.Lock()
 				if n == 0 {
 					j.First = seq
@@ -178,7 +206,7 @@ func (d *Desk) putItems(ctx context.Context, key string, j *job, a *asked) error
 
 // withdraw removes what was written of a task that did not come to be. What
 // stays is dropped by whoever is given it.
-func (d *Desk) withdraw(key string, j *job) {
+func (d *room) withdraw(key string, j *job) {
 	ctx, cancel := context.WithTimeout(context.Background(), busWithin)
 	defer cancel()
 	if held, _, err := d.job(ctx, key); err == nil && held.UID == j.UID {
@@ -188,7 +216,7 @@ func (d *Desk) withdraw(key string, j *job) {
 }
 
 // dropItems removes the requests and names of a task.
-func (d *Desk) dropItems(ctx context.Context, j *job) error {
+func (d *room) dropItems(ctx context.Context, j *job) error {
 	for n := range j.Items {
 		if err := d.dropItem(ctx, j, n); err != nil {
 			return err
@@ -200,25 +228,25 @@ func (d *Desk) dropItems(ctx context.Context, j *job) error {
 	return nil
 }
 
-func (d *Desk) dropItem(ctx context.Context, j *job, n int) error {
+func (d *room) dropItem(ctx context.Context, j *job, n int) error {
 	return d.drop(ctx, todoKey(j.Lane, j.UID, n))
 }
 
 // drop removes a record, whichever it is.
-func (d *Desk) drop(ctx context.Context, key string) error {
-	r, err := d.o.Keep.Get(ctx, key)
+func (d *room) drop(ctx context.Context, key string) error {
+	r, err := d.keep.Get(ctx, key)
 	switch {
 	case errors.Is(err, events.ErrNotFound):
 		return nil
 	case err != nil:
 		return err
 	}
-	return d.o.Keep.Drop(ctx, key, r.Seq)
+	return d.keep.Drop(ctx, key, r.Seq)
 }
 
 // job returns a task and where its record stands.
-func (d *Desk) job(ctx context.Context, key string) (*job, uint64, error) {
-	r, err := d.o.Keep.Get(ctx, "job."+key)
+func (d *room) job(ctx context.Context, key string) (*job, uint64, error) {
+	r, err := d.keep.Get(ctx, "job."+key)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -226,14 +254,14 @@ func (d *Desk) job(ctx context.Context, key string) (*job, uint64, error) {
 	if err := decode(r.Data, j, &j.V); err != nil {
 		return nil, 0, err
 	}
-	if j.Items < 1 || j.Items > MaxItems || j.Lane < 0 || j.Lane >= natslog.TaskLanes || !plain(j.UID) {
+	if j.Items < 1 || j.Items > MaxItems || j.Lane < 0 || j.Lane >= d.keep.Lanes() || !plain(j.UID) {
 		return nil, 0, errRecord
 	}
 	return j, r.Seq, nil
 }
 
 // find returns an owner's task, or errGone.
-func (d *Desk) find(ctx context.Context, owner, id string) (key string, j *job, seq uint64, err error) {
+func (d *room) find(ctx context.Context, owner, id string) (key string, j *job, seq uint64, err error) {
 	key = jobKey(owner, id)
 	j, seq, err = d.job(ctx, key)
 	if errors.Is(err, events.ErrNotFound) {
@@ -243,8 +271,8 @@ func (d *Desk) find(ctx context.Context, owner, id string) (key string, j *job, 
 }
 
 // state returns what an item has come to; the zero status for nothing yet.
-func (d *Desk) state(ctx context.Context, uid string, n int) (status, error) {
-	r, err := d.o.Keep.Get(ctx, stateKey(uid, n))
+func (d *room) state(ctx context.Context, uid string, n int) (status, error) {
+	r, err := d.keep.Get(ctx, stateKey(uid, n))
 	switch {
 	case errors.Is(err, events.ErrNotFound):
 		return status{}, nil
@@ -261,14 +289,14 @@ func readStatus(r natslog.Record) (s status, err error) {
 }
 
 // cancel ends a task: what is queued is not begun, what runs is broken off.
-func (d *Desk) cancel(ctx context.Context, owner, id string) (*job, error) {
+func (d *room) cancel(ctx context.Context, owner, id string) (*job, error) {
 	for {
 		key, j, seq, err := d.find(ctx, owner, id)
 		if err != nil || j.Ended != 0 {
 			return j, err
 		}
-		j.Ended = d.o.Keep.Now().UnixNano()
-		_, err = d.o.Keep.Swap(ctx, "job."+key, encode(j), seq)
+		j.Ended = d.keep.Now().UnixNano()
+		_, err = d.keep.Swap(ctx, "job."+key, encode(j), seq)
 		if errors.Is(err, events.ErrConflict) {
 			continue
 		}
@@ -283,7 +311,7 @@ func (d *Desk) cancel(ctx context.Context, owner, id string) (*job, error) {
 var errOver = errors.New("task: it was canceled")
 
 // repeat queues the failed items of a task again and returns how many.
-func (d *Desk) repeat(ctx context.Context, owner, id string) (*job, int, error) {
+func (d *room) repeat(ctx context.Context, owner, id string) (*job, int, error) {
 	key, j, seq, err := d.find(ctx, owner, id)
 	switch {
 	case err != nil:
@@ -295,13 +323,13 @@ func (d *Desk) repeat(ctx context.Context, owner, id string) (*job, int, error) 
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := d.o.Keep.SetClock(ctx); err != nil {
+	if err := d.keep.SetClock(ctx); err != nil {
 		return nil, 0, err
 	}
-	expires := d.o.Keep.Now().Add(d.o.Age).UnixNano()
+	expires := d.keep.Now().Add(d.o.Age).UnixNano()
 	j.Expires = expires // before the items, or they might be given out and found too old
 	for tries := 0; ; tries++ {
-		if _, err = d.o.Keep.Swap(ctx, "job."+key, encode(j), seq); !errors.Is(err, events.ErrConflict) || tries == 3 {
+		if _, err = d.keep.Swap(ctx, "job."+key, encode(j), seq); !errors.Is(err, events.ErrConflict) || tries == 3 {
 			break
 		}
 		if j, seq, err = d.job(ctx, key); err != nil || j.Ended != 0 {
@@ -330,9 +358,9 @@ func (d *Desk) repeat(ctx context.Context, owner, id string) (*job, int, error) 
 
 // repeatItem puts a failed item into the queue again, unless its request is
 // gone or another did so.
-func (d *Desk) repeatItem(ctx context.Context, j *job, n int, s status) (bool, error) {
+func (d *room) repeatItem(ctx context.Context, j *job, n int, s status) (bool, error) {
 	key := todoKey(j.Lane, j.UID, n)
-	r, err := d.o.Keep.Get(ctx, key)
+	r, err := d.keep.Get(ctx, key)
 	if errors.Is(err, events.ErrNotFound) {
 		return false, nil
 	}
@@ -344,14 +372,14 @@ func (d *Desk) repeatItem(ctx context.Context, j *job, n int, s status) (bool, e
 		return false, err
 	}
 	it.Round++
-	if _, err := d.o.Keep.Swap(ctx, key, it.encode(), r.Seq); err != nil {
+	if _, err := d.keep.Swap(ctx, key, it.encode(), r.Seq); err != nil {
 		if errors.Is(err, events.ErrConflict) {
 			err = nil
 		}
 		return false, err
 	}
-	again := status{V: recordVersion, State: Queued, Round: it.Round, At: d.o.Keep.Now().UnixNano(), Repeated: s.Repeated}
-	_, err = d.o.Keep.Swap(ctx, stateKey(j.UID, n), encode(again), s.seq)
+	again := status{V: recordVersion, State: Queued, Round: it.Round, At: d.keep.Now().UnixNano(), Repeated: s.Repeated}
+	_, err = d.keep.Swap(ctx, stateKey(j.UID, n), encode(again), s.seq)
 	if errors.Is(err, events.ErrConflict) {
 		err = nil // somebody has begun with it
 	}
@@ -359,6 +387,6 @@ func (d *Desk) repeatItem(ctx context.Context, j *job, n int, s status) (bool, e
 }
 
 // news tells all agents about a task; here it is heard as everywhere.
-func (d *Desk) news(what, uid string) {
-	_ = d.o.Keep.Tell(what + " " + uid) // who waits looks by itself from time to time
+func (d *room) news(what, uid string) {
+	_ = d.keep.Tell(what + " " + uid) // who waits looks by itself from time to time
 }

@@ -15,6 +15,9 @@
 //	state.UID.GROUP.N             what became of an item
 //	part.UID.N.CLAIM.K            a piece of an answer, written before the state that tells of it
 //
+// All of it stands in a room: that of its tenant, or of all tenants that have
+// none of their own (natslog.OpenTasks). An agent may use all rooms, or one.
+//
 // KEY is a hash of the owner and the task's id, so that nobody finds another's
 // task. A record is changed by compare-and-set alone.
 //

@@ -29,14 +29,56 @@ const (
 	headerIdempotency = "Idempotency-Key"
 )
 
+// OfTenant begins the owner of tasks that are a tenant's, whose name follows:
+// they are in its room, if it has one.
+const OfTenant = "tenant "
+
 // Post takes a task in. owner is who may see it; nobody else's tasks are found
 // under it.
 func (d *Desk) Post(w http.ResponseWriter, r *http.Request, owner string) {
+	d.enter(w, r, owner, (*room).post)
+}
+
+// Get shows a task; with ?wait= once it has ended or that time is over.
+func (d *Desk) Get(w http.ResponseWriter, r *http.Request, owner string) {
+	d.enter(w, r, owner, (*room).get)
+}
+
+// Repeat queues the failed items of a task again.
+func (d *Desk) Repeat(w http.ResponseWriter, r *http.Request, owner string) {
+	d.enter(w, r, owner, (*room).again)
+}
+
+// Cancel ends a task.
+func (d *Desk) Cancel(w http.ResponseWriter, r *http.Request, owner string) {
+	d.enter(w, r, owner, (*room).abandon)
+}
+
+// Results writes one line for each item that has ended.
+func (d *Desk) Results(w http.ResponseWriter, r *http.Request, owner string) {
+	d.enter(w, r, owner, (*room).results)
+}
+
+// enter does something in an owner's room.
+func (d *Desk) enter(w http.ResponseWriter, r *http.Request, owner string, do func(*room, http.ResponseWriter, *http.Request, string)) {
+	if room := d.of(owner); room != nil {
+		do(room, w, r, owner)
+		return
+	}
+	refuse(w, r, mistake(http.StatusForbidden, "tasks_elsewhere", "the credential of this sidecar is for tasks of other tenants"))
+}
+
+// refuse answers what is not read any further.
+func refuse(w http.ResponseWriter, r *http.Request, fault *dialect.Fault) {
+	// Who is still sending would see its connection break, and not why.
+	_, _ = io.CopyN(io.Discard, r.Body, MaxPost)
+	write(w, fault)
+}
+
+func (d *room) post(w http.ResponseWriter, r *http.Request, owner string) {
 	j, fault, err := d.takeIn(w, r, owner)
 	if fault != nil {
-		// Who is still sending would see its connection break, and not why.
-		_, _ = io.CopyN(io.Discard, r.Body, MaxPost)
-		write(w, fault)
+		refuse(w, r, fault)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), busWithin)
@@ -46,7 +88,7 @@ func (d *Desk) Post(w http.ResponseWriter, r *http.Request, owner string) {
 
 // takeIn reads a POST and keeps its task, within the bounds of all: what was
 // read takes its room until it is kept.
-func (d *Desk) takeIn(w http.ResponseWriter, r *http.Request, owner string) (*job, *dialect.Fault, error) {
+func (d *room) takeIn(w http.ResponseWriter, r *http.Request, owner string) (*job, *dialect.Fault, error) {
 	size := r.ContentLength
 	if size < 0 || size > MaxPost {
 		size = MaxPost
@@ -76,7 +118,7 @@ func (d *Desk) takeIn(w http.ResponseWriter, r *http.Request, owner string) (*jo
 }
 
 // readPost reads the body and what it asks for.
-func (d *Desk) readPost(w http.ResponseWriter, r *http.Request) (*asked, *dialect.Fault) {
+func (d *room) readPost(w http.ResponseWriter, r *http.Request) (*asked, *dialect.Fault) {
 	if len(r.Header.Get(headerIdempotency)) > maxHeader {
 		return nil, mistake(http.StatusBadRequest, "invalid_idempotency_key", fmt.Sprintf("an Idempotency-Key has at most %d bytes", maxHeader))
 	}
@@ -92,8 +134,7 @@ func (d *Desk) readPost(w http.ResponseWriter, r *http.Request) (*asked, *dialec
 	return d.parse(r.Header, body)
 }
 
-// Get shows a task; with ?wait= once it has ended or that time is over.
-func (d *Desk) Get(w http.ResponseWriter, r *http.Request, owner string) {
+func (d *room) get(w http.ResponseWriter, r *http.Request, owner string) {
 	ctx := r.Context()
 	wait, err := duration(r.URL.Query().Get("wait"))
 	if err != nil {
@@ -140,7 +181,7 @@ func duration(s string) (time.Duration, error) {
 }
 
 // await waits until a task has ended, and returns it as it is then.
-func (d *Desk) await(ctx context.Context, owner string, j *job, wait time.Duration) (*job, error) {
+func (d *room) await(ctx context.Context, owner string, j *job, wait time.Duration) (*job, error) {
 	news, stop := d.watching(j.UID)
 	defer stop()
 	over := time.NewTimer(wait)
@@ -178,8 +219,7 @@ func (d *Desk) await(ctx context.Context, owner string, j *job, wait time.Durati
 	}
 }
 
-// Repeat queues the failed items of a task again.
-func (d *Desk) Repeat(w http.ResponseWriter, r *http.Request, owner string) {
+func (d *room) again(w http.ResponseWriter, r *http.Request, owner string) {
 	patient(w, r, 6*busWithin)
 	ctx, cancel := context.WithTimeout(r.Context(), 6*busWithin)
 	defer cancel()
@@ -190,8 +230,7 @@ func (d *Desk) Repeat(w http.ResponseWriter, r *http.Request, owner string) {
 	d.reply(ctx, w, j, err, http.StatusAccepted)
 }
 
-// Cancel ends a task.
-func (d *Desk) Cancel(w http.ResponseWriter, r *http.Request, owner string) {
+func (d *room) abandon(w http.ResponseWriter, r *http.Request, owner string) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*busWithin)
 	defer cancel()
 	j, err := d.cancel(ctx, owner, r.PathValue("id"))
@@ -211,8 +250,7 @@ type lineError struct {
 	Message string `json:"message"`
 }
 
-// Results writes one line for each item that has ended.
-func (d *Desk) Results(w http.ResponseWriter, r *http.Request, owner string) {
+func (d *room) results(w http.ResponseWriter, r *http.Request, owner string) {
 	patient(w, r, 0)
 	ctx := r.Context()
 	_, j, _, err := d.find(ctx, owner, r.PathValue("id"))
@@ -252,7 +290,7 @@ func (d *Desk) Results(w http.ResponseWriter, r *http.Request, owner string) {
 }
 
 // reply shows a task, or says why not.
-func (d *Desk) reply(ctx context.Context, w http.ResponseWriter, j *job, err error, code int) {
+func (d *room) reply(ctx context.Context, w http.ResponseWriter, j *job, err error, code int) {
 	var v *view
 	if err == nil {
 		v, err = d.view(ctx, j)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"weir/events"
-	"weir/events/natslog"
 )
 
 // The bounds of a task.
@@ -166,9 +165,9 @@ func jobKey(owner, id string) string {
 }
 
 // laneOf is the queue of an owner's tasks.
-func laneOf(owner string) int {
+func (d *room) laneOf(owner string) int {
 	sum := sha256.Sum256([]byte("lane " + owner))
-	return int(sum[0]) % natslog.TaskLanes
+	return int(sum[0]) % d.keep.Lanes()
 }
 
 func todoKey(lane int, uid string, n int) string {

@@ -132,6 +132,12 @@ type sidecar struct {
 // sidecar starts an agent; idle ones only take tasks in.
 func (h *house) sidecar(name string, idle bool) *sidecar {
 	h.t.Helper()
+	return h.sidecarOf(name, idle, "")
+}
+
+// sidecarOf starts an agent that may use the rooms of some tenants.
+func (h *house) sidecarOf(name string, idle bool, tenants ...string) *sidecar {
+	h.t.Helper()
 	nc := h.connect(natslog.Options{Name: name, Agent: name})
 	fleet := &model.Config{
 		Fleet:    "test",
@@ -148,9 +154,13 @@ func (h *house) sidecar(name string, idle bool) *sidecar {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	keep, err := natslog.NewTasks(nc, "test", name)
-	if err != nil {
-		h.t.Fatal(err)
+	var keep []*natslog.Tasks
+	for _, tenant := range tenants {
+		k, err := natslog.NewTasks(nc, "test", name, tenant)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		keep = append(keep, k)
 	}
 	p := proxy.New(client, set)
 	desk := task.New(task.Options{Keep: keep, Client: client, Calls: p.Calls(), Age: time.Hour, Metrics: set})
@@ -539,6 +549,59 @@ func TestBadTasks(t *testing.T) {
 	s.proxy.SetTasks(nil)
 	if got := s.ask("POST", "/weir/tasks", single("a")); got.code != 501 || got.task.Error.Code != "tasks_off" {
 		t.Errorf("off: %d %s", got.code, got.body)
+	}
+}
+
+// TestRoomsOfTenants leaves tasks at a sidecar that may use all rooms and at two
+// that each may use a tenant's alone: these work on that tenant's, and neither
+// take in nor find another's.
+func TestRoomsOfTenants(t *testing.T) {
+	t.Parallel()
+	l := room
+	l.Tenants = []string{"ads", "content.cn"}
+	h := newHouse(t, l)
+	all := h.sidecarOf("all", true, "", "ads", "content.cn")
+	of := map[string]*sidecar{"ads": h.sidecarOf("a", false, "ads"), "content.cn": h.sidecarOf("c", false, "content.cn")}
+	as := func(tenant string) []string { return []string{"X-Weir-Tenant", tenant} }
+	ids := map[string]string{}
+	for _, tenant := range []string{"ads", "content.cn", "other"} {
+		got := all.ask("POST", "/weir/tasks", single("of "+tenant), as(tenant)...)
+		if got.code != 202 {
+			t.Fatalf("%s: %d %s", tenant, got.code, got.body)
+		}
+		ids[tenant] = got.task.ID
+	}
+	own := map[string]string{}
+	for tenant, s := range of {
+		own[tenant] = s.ask("POST", "/weir/tasks", single("own of "+tenant), as(tenant)...).task.ID
+	}
+	for tenant, s := range of {
+		if end := s.await(ids[tenant], as(tenant)...); end.task.State != "completed" || !strings.Contains(end.body, "re: of "+tenant) {
+			t.Errorf("%s: %s", tenant, end.body)
+		}
+		if got := all.ask("GET", "/weir/tasks/"+ids[tenant], "", as(tenant)...); got.task.State != "completed" {
+			t.Errorf("%s, seen from elsewhere: %s", tenant, got.body)
+		}
+		if end := all.await(own[tenant], as(tenant)...); end.task.State != "completed" {
+			t.Errorf("%s, left at its own: %s", tenant, end.body)
+		}
+		for owner, id := range ids {
+			if owner == tenant {
+				continue
+			}
+			for _, try := range []string{"GET ", "GET /results", "POST /repeat", "POST /cancel"} {
+				method, path, _ := strings.Cut(try, " ")
+				if got := s.ask(method, "/weir/tasks/"+id+path, "", as(owner)...); got.code != 403 || !strings.Contains(got.body, "tasks_elsewhere") {
+					t.Errorf("%s of %s at the sidecar of %s: %d %s", try, owner, tenant, got.code, got.body)
+				}
+			}
+			if got := s.ask("POST", "/weir/tasks", single("strange"), as(owner)...); got.code != 403 {
+				t.Errorf("a task of %s left at the sidecar of %s: %d", owner, tenant, got.code)
+			}
+		}
+	}
+	if got := all.ask("GET", "/weir/tasks/"+ids["other"], "", as("other")...); got.task.State != "queued" || h.called("of other") != 0 {
+		t.Errorf("nobody works on the tasks of all others, and: %s", got.body)
 	}
 }
 

@@ -55,7 +55,7 @@ type answer struct {
 
 // states returns what the items have come to, those of which nothing is kept
 // as queued or, when their request is gone too, as expired.
-func (d *Desk) states(ctx context.Context, j *job) ([]status, error) {
+func (d *room) states(ctx context.Context, j *job) ([]status, error) {
 	all := make([]status, j.Items)
 	for from := 0; from < j.Items; from += group {
 		if err := d.readGroup(ctx, j, from/group, all); err != nil {
@@ -65,7 +65,7 @@ func (d *Desk) states(ctx context.Context, j *job) ([]status, error) {
 		if !slices.ContainsFunc(part, status.none) {
 			continue
 		}
-		queued, err := d.o.Keep.Names(ctx, fmt.Sprintf("todo.%d.%s.%d", j.Lane, j.UID, from/group))
+		queued, err := d.keep.Names(ctx, fmt.Sprintf("todo.%d.%s.%d", j.Lane, j.UID, from/group))
 		if err != nil {
 			return nil, err
 		}
@@ -86,14 +86,14 @@ func (d *Desk) states(ctx context.Context, j *job) ([]status, error) {
 			}
 		}
 	}
-	_ = d.o.Keep.SetClock(ctx) // else the own clock must do
-	overdue(j, all, d.o.Keep.Now())
+	_ = d.keep.SetClock(ctx) // else the own clock must do
+	overdue(j, all, d.keep.Now())
 	return all, nil
 }
 
 // readGroup reads what is kept of the states of a group of items.
-func (d *Desk) readGroup(ctx context.Context, j *job, n int, all []status) error {
-	records, err := d.o.Keep.List(ctx, fmt.Sprintf("state.%s.%d", j.UID, n))
+func (d *room) readGroup(ctx context.Context, j *job, n int, all []status) error {
+	records, err := d.keep.List(ctx, fmt.Sprintf("state.%s.%d", j.UID, n))
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func overdue(j *job, all []status, now time.Time) {
 }
 
 // view looks at a task.
-func (d *Desk) view(ctx context.Context, j *job) (*view, error) {
+func (d *room) view(ctx context.Context, j *job) (*view, error) {
 	all, err := d.states(ctx, j)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (d *Desk) view(ctx context.Context, j *job) (*view, error) {
 		d.foresee(ctx, j, all, v)
 	}
 	if j.Single {
-		one := show(&all[0], d.o.Keep.Now())
+		one := show(&all[0], d.keep.Now())
 		one.State = "" // the task's
 		if one.Result, err = d.answerOf(ctx, j, 0, &all[0]); err != nil {
 			return nil, err
@@ -155,7 +155,7 @@ func (d *Desk) view(ctx context.Context, j *job) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := d.o.Keep.Now()
+	now := d.keep.Now()
 	for n := range all {
 		one := show(&all[n], now)
 		one.ID = names(n)
@@ -187,10 +187,10 @@ func show(s *status, now time.Time) itemView {
 }
 
 // names returns how the client calls the items.
-func (d *Desk) names(ctx context.Context, j *job) (func(n int) string, error) {
+func (d *room) names(ctx context.Context, j *job) (func(n int) string, error) {
 	var list []string
 	if j.Named {
-		r, err := d.o.Keep.Get(ctx, "job.names-"+j.UID)
+		r, err := d.keep.Get(ctx, "job.names-"+j.UID)
 		if err != nil && !errors.Is(err, events.ErrNotFound) {
 			return nil, err
 		}
@@ -209,7 +209,7 @@ func (d *Desk) names(ctx context.Context, j *job) (func(n int) string, error) {
 }
 
 // answerOf returns the answer of an item, nil for none.
-func (d *Desk) answerOf(ctx context.Context, j *job, n int, s *status) (*answer, error) {
+func (d *room) answerOf(ctx context.Context, j *job, n int, s *status) (*answer, error) {
 	if s.HTTP == 0 || !s.State.ended() {
 		return nil, nil
 	}
@@ -217,7 +217,7 @@ func (d *Desk) answerOf(ctx context.Context, j *job, n int, s *status) (*answer,
 	if s.Size == 0 {
 		return a, nil
 	}
-	parts, err := d.o.Keep.List(ctx, partsKey(j.UID, n, s.Parts))
+	parts, err := d.keep.List(ctx, partsKey(j.UID, n, s.Parts))
 	if err != nil {
 		return nil, err
 	}
@@ -242,8 +242,8 @@ func (d *Desk) answerOf(ctx context.Context, j *job, n int, s *status) (*answer,
 }
 
 // foresee says where a task stands and how long it may take.
-func (d *Desk) foresee(ctx context.Context, j *job, all []status, v *view) {
-	line, err := d.o.Keep.Line(ctx, j.Lane)
+func (d *room) foresee(ctx context.Context, j *job, all []status, v *view) {
+	line, err := d.keep.Line(ctx, j.Lane)
 	if err != nil {
 		return // nothing is known
 	}
@@ -324,7 +324,7 @@ func (p *pace) each(now time.Time) (time.Duration, bool) {
 }
 
 // pace notes that an item was given out.
-func (d *Desk) pace(got *natslog.Delivery) {
+func (d *room) pace(got *natslog.Delivery) {
 	it, ok := laneFromKey(got.Key)
 	if !ok {
 		return

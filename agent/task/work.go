@@ -31,24 +31,22 @@ var (
 // Run works on tasks until ctx ends, then lets the calls in flight end, for a
 // while. It is called once at most.
 func (d *Desk) Run(ctx context.Context) {
-	stopNews, err := d.o.Keep.Hear(d.heard)
-	if err == nil {
-		defer stopNews()
-		var stop func()
-		if stop, err = d.o.Keep.Answer(d.answer); err == nil {
-			defer stop()
+	for _, r := range d.rooms {
+		stop, err := r.hear()
+		if err != nil { // the connection is closed for good
+			d.o.Log.Error("tasks are not worked on", slog.Any("error", err))
+			return
 		}
-	}
-	if err != nil { // the connection is closed for good
-		d.o.Log.Error("tasks are not worked on", slog.Any("error", err))
-		return
+		defer stop()
 	}
 	defer context.AfterFunc(ctx, func() { close(d.ending) })()
 	calls, stopCalls := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopCalls(errStopped)
 	var lanes, items sync.WaitGroup
-	for lane := range natslog.TaskLanes {
-		lanes.Go(func() { d.lane(ctx, calls, lane, &items) })
+	for _, r := range d.rooms {
+		for lane := range r.keep.Lanes() {
+			lanes.Go(func() { r.lane(ctx, calls, lane, &items) })
+		}
 	}
 	lanes.Wait()
 	late := time.AfterFunc(drain, func() { stopCalls(errStopped) })
@@ -56,14 +54,28 @@ func (d *Desk) Run(ctx context.Context) {
 	items.Wait()
 }
 
+// hear takes the words of other agents, and answers them, until stop is called.
+func (d *room) hear() (stop func(), err error) {
+	stopNews, err := d.keep.Hear(d.heard)
+	if err != nil {
+		return nil, err
+	}
+	stopAnswers, err := d.keep.Answer(d.answer)
+	if err != nil {
+		stopNews()
+		return nil, err
+	}
+	return func() { stopAnswers(); stopNews() }, nil
+}
+
 // lane takes items from a lane until ctx ends and works on them under calls.
-func (d *Desk) lane(ctx, calls context.Context, lane int, items *sync.WaitGroup) {
+func (d *room) lane(ctx, calls context.Context, lane int, items *sync.WaitGroup) {
 	for take(ctx, d.slots) {
 		if !take(ctx, d.turns) {
 			<-d.slots
 			return
 		}
-		got, err := d.o.Keep.Next(ctx, lane, fetchFor)
+		got, err := d.keep.Next(ctx, lane, fetchFor)
 		if got == nil {
 			<-d.turns
 			<-d.slots
@@ -90,7 +102,7 @@ func take(ctx context.Context, places chan struct{}) bool {
 
 // trouble tells of trouble with the bus once, until there is none, and waits a
 // little after it.
-func (d *Desk) trouble(ctx context.Context, err error) {
+func (d *room) trouble(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -111,7 +123,7 @@ func (d *Desk) trouble(ctx context.Context, err error) {
 }
 
 // heard takes a word of another agent, or its own.
-func (d *Desk) heard(word string) {
+func (d *room) heard(word string) {
 	what, uid, _ := strings.Cut(word, " ")
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +143,7 @@ func (d *Desk) heard(word string) {
 }
 
 // watching returns a channel that gets something when there is news of a task.
-func (d *Desk) watching(uid string) (news chan struct{}, stop func()) {
+func (d *room) watching(uid string) (news chan struct{}, stop func()) {
 	news = make(chan struct{}, 1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,8 +161,8 @@ func (d *Desk) watching(uid string) (news chan struct{}, stop func()) {
 }
 
 // work works on one item that this agent was given.
-func (d *Desk) work(calls context.Context, got *natslog.Delivery) {
-	w := &worker{Desk: d, calls: calls, got: got}
+func (d *room) work(calls context.Context, got *natslog.Delivery) {
+	w := &worker{room: d, calls: calls, got: got}
 	w.turn = sync.OnceFunc(func() { <-d.turns })
 	defer w.turn()
 	if got.Times == 1 {
@@ -159,7 +171,7 @@ func (d *Desk) work(calls context.Context, got *natslog.Delivery) {
 	it, err := decodeItem(got.Data)
 	if err != nil {
 		d.o.Log.Error("an item of a task cannot be read and is dropped")
-		_ = d.o.Keep.Drop(calls, got.Key, got.Seq) // its age ends it too
+		_ = d.keep.Drop(calls, got.Key, got.Seq) // its age ends it too
 		_ = got.Done()
 		return
 	}
@@ -176,7 +188,7 @@ func (d *Desk) work(calls context.Context, got *natslog.Delivery) {
 	w.settle(w.run(ctx))
 }
 
-func (d *Desk) begin(name string, stop context.CancelCauseFunc) bool {
+func (d *room) begin(name string, stop context.CancelCauseFunc) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.running[name] != nil {
@@ -186,7 +198,7 @@ func (d *Desk) begin(name string, stop context.CancelCauseFunc) bool {
 	return true
 }
 
-func (d *Desk) end(name string) {
+func (d *room) end(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.running, name)

@@ -13,7 +13,7 @@ import (
 
 // worker works on one item that was given to this agent.
 type worker struct {
-	*Desk
+	*room
 	calls context.Context // ends when the agent must
 	got   *natslog.Delivery
 	turn  func() // gives back the place among those that the gate has not let through
@@ -51,7 +51,7 @@ func (w *worker) settle(v verdict) {
 	ctx, cancel := context.WithTimeout(context.Background(), busWithin)
 	defer cancel()
 	if v.drop {
-		_ = w.o.Keep.Drop(ctx, w.got.Key, w.got.Seq)
+		_ = w.keep.Drop(ctx, w.got.Key, w.got.Seq)
 	}
 	if v.over || v.drop {
 		_ = w.got.Done()
@@ -75,7 +75,7 @@ func (w *worker) run(ctx context.Context) verdict {
 func (w *worker) look(ctx context.Context) (v verdict, due bool) {
 	bus, cancel := context.WithTimeout(ctx, busWithin)
 	defer cancel()
-	j, _, err := w.Desk.job(bus, w.item.Key)
+	j, _, err := w.room.job(bus, w.item.Key)
 	switch {
 	case errors.Is(err, events.ErrNotFound):
 		if w.got.Times < orphanTimes {
@@ -98,10 +98,10 @@ func (w *worker) look(ctx context.Context) (v verdict, due bool) {
 		return verdict{after: busPause}, false
 	}
 	w.st = s
-	if err := w.o.Keep.SetClock(bus); err != nil {
+	if err := w.keep.SetClock(bus); err != nil {
 		return verdict{after: busPause}, false
 	}
-	return w.judge(ctx, w.o.Keep.Now())
+	return w.judge(ctx, w.keep.Now())
 }
 
 // judge decides whether a call is due.
@@ -113,7 +113,7 @@ func (w *worker) judge(ctx context.Context, now time.Time) (v verdict, due bool)
 	switch {
 	case s.Round > w.item.Round, s.State.ended():
 		return verdict{over: true, drop: s.State != Failed && s.Round == w.item.Round}, false
-	case s.State == Running && s.Agent == w.o.Keep.Agent() && s.Boot == w.boot:
+	case s.State == Running && s.Agent == w.keep.Agent() && s.Boot == w.boot:
 		// An own claim whose writing seemed to have failed: nothing was sent.
 	case s.State == Running && !w.gone(ctx, s):
 		return verdict{after: takenFor}, false
@@ -139,7 +139,7 @@ func (w *worker) end(s State, reason string) verdict {
 	if err := w.write(next); err != nil {
 		return verdict{after: busPause}
 	}
-	w.Desk.ended[s].Inc()
+	w.ended[s].Inc()
 	w.news("done", w.item.UID)
 	return verdict{drop: true}
 }
@@ -147,7 +147,7 @@ func (w *worker) end(s State, reason string) verdict {
 // next is the state that follows the present one.
 func (w *worker) next(s State) status {
 	return status{
-		V: recordVersion, State: s, Round: w.item.Round, Agent: w.o.Keep.Agent(), Boot: w.boot, At: w.o.Keep.Now().UnixNano(),
+		V: recordVersion, State: s, Round: w.item.Round, Agent: w.keep.Agent(), Boot: w.boot, At: w.keep.Now().UnixNano(),
 		Tries: w.st.Tries, Waits: w.st.Waits, Repeated: w.st.Repeated, Broken: w.st.Broken, seq: w.st.seq,
 	}
 }
@@ -156,7 +156,7 @@ func (w *worker) next(s State) status {
 func (w *worker) write(next status) error {
 	ctx, cancel := context.WithTimeout(context.Background(), busWithin)
 	defer cancel()
-	seq, err := w.o.Keep.Swap(ctx, stateKey(w.item.UID, w.item.N), encode(next), w.st.seq)
+	seq, err := w.keep.Swap(ctx, stateKey(w.item.UID, w.item.N), encode(next), w.st.seq)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (w *worker) claim() error {
 // nothing was claimed, the queue alone knows.
 func (w *worker) putOff(wait time.Duration, class, reason string, tried, broken bool) verdict {
 	next := w.next(Waiting)
-	next.Until, next.Class, next.Reason = w.o.Keep.Now().Add(wait).UnixNano(), class, reason
+	next.Until, next.Class, next.Reason = w.keep.Now().Add(wait).UnixNano(), class, reason
 	next.Waits++
 	next.Broken = next.Broken || broken
 	if tried {
@@ -267,12 +267,12 @@ const (
 // gone reports whether the agent with a claim has surely ended, or does not
 // have the item.
 func (w *worker) gone(ctx context.Context, s *status) bool {
-	if s.Agent == w.o.Keep.Agent() {
+	if s.Agent == w.keep.Agent() {
 		return true // of an earlier boot: nobody else has this name
 	}
-	answer, err := w.o.Keep.Ask(ctx, s.Agent, w.name+" "+s.Boot)
+	answer, err := w.keep.Ask(ctx, s.Agent, w.name+" "+s.Boot)
 	now := time.Now()
-	steady := w.o.Keep.Steady(now)
+	steady := w.keep.Steady(now)
 	who := s.Agent + " " + s.Boot
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -292,7 +292,7 @@ func (w *worker) gone(ctx context.Context, s *status) bool {
 }
 
 // answer says whether this process has an item in hand.
-func (d *Desk) answer(question string) string {
+func (d *room) answer(question string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name := range d.running {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"weir/agent/task"
 	"weir/agent/trace"
 	"weir/cmd/weir/config"
+	"weir/controller/credential"
 	"weir/events"
 	"weir/events/natslog"
 	"weir/model"
@@ -135,15 +137,40 @@ func (p *agentProcess) openTasks(id string, set *metrics.Set) error {
 	if !p.file.Agent.Tasks.Enabled {
 		return nil
 	}
-	keep, err := natslog.NewTasks(p.nc, p.file.Model.Fleet, id)
+	tenants, err := p.taskTenants()
 	if err != nil {
 		return badInput(err)
+	}
+	var keep []*natslog.Tasks
+	for _, tenant := range tenants {
+		k, err := natslog.NewTasks(p.nc, p.file.Model.Fleet, id, tenant)
+		if err != nil {
+			return badInput(err)
+		}
+		keep = append(keep, k)
 	}
 	p.desk = task.New(task.Options{
 		Keep: keep, Client: p.client, Calls: p.proxy.Calls(), Age: p.file.Agent.Tasks.Age, Metrics: set, Log: p.log,
 	})
 	p.proxy.SetTasks(p.desk)
 	return nil
+}
+
+// taskTenants returns whose tasks are worked on: the one tenant's that the
+// credential is bound to, or everybody's.
+func (p *agentProcess) taskTenants() ([]string, error) {
+	all := p.file.Agent.Tasks.Tenants
+	if p.credential != "" {
+		switch holder, err := credential.Holds(p.credential); {
+		case err != nil:
+			return nil, err
+		case holder.Tenant != "" && !slices.Contains(all, holder.Tenant):
+			return nil, fmt.Errorf("credential %s is for the tasks of tenant %s, which agent.tasks.tenants does not name", p.credential, holder.Tenant)
+		case holder.Tenant != "":
+			return []string{holder.Tenant}, nil
+		}
+	}
+	return append([]string{""}, all...), nil
 }
 
 // join makes the client, with its bus. A bus that is not there is no fault:

@@ -147,7 +147,7 @@ func (p *controllerProcess) openTasks(ctx context.Context, nc *nats.Conn) error 
 	if !tasks.Enabled {
 		return nil
 	}
-	limits := natslog.TaskLimits{Bytes: tasks.Bytes, Age: tasks.Age, Replicas: p.file.NATS.Replicas}
+	limits := natslog.TaskLimits{Tenants: tasks.Tenants, Bytes: tasks.Bytes, Age: tasks.Age, Replicas: p.file.NATS.Replicas}
 	return natslog.OpenTasks(ctx, nc, p.file.Model.Fleet, limits)
 }
 
@@ -192,7 +192,8 @@ func (p *controllerProcess) connect(id string) (*nats.Conn, error) {
 		return nil, err
 	}
 	p.bus, err = controller.StartNATS(controller.NATSOptions{
-		Store: n.Store, Listen: n.Listen, TLS: shown, Fleet: p.file.Model.Fleet, Allowed: allowed, Tasks: p.file.Agent.Tasks.Enabled, SyncAlways: n.SyncAlways, Logger: p.log,
+		Store: n.Store, Listen: n.Listen, TLS: shown, Fleet: p.file.Model.Fleet, Allowed: allowed, Tasks: p.file.Agent.Tasks.Enabled, Tenants: p.file.Agent.Tasks.Tenants,
+		SyncAlways: n.SyncAlways, Logger: p.log,
 	})
 	if err != nil {
 		return nil, badInput(err)

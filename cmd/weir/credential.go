@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -42,8 +43,9 @@ func (c bookFlags) open() (*credential.Book, error) {
 // addCredentialCommand is weir credential add.
 type addCredentialCommand struct {
 	bookFlags
-	Name string `arg:"" placeholder:"NAME" help:"The agent's name, or what you call the holder."`
-	Role string `default:"agent" enum:"agent,any-agent,worker,any-worker,operator" placeholder:"ROLE" help:"agent: that one agent; any-agent: agents of any name; worker, any-worker: the same where agent.tasks is on, which may read and change all tasks; operator: everything, for weir log. Default agent."`
+	Name   string `arg:"" placeholder:"NAME" help:"The agent's name, or what you call the holder."`
+	Role   string `default:"agent" enum:"agent,any-agent,worker,any-worker,operator" placeholder:"ROLE" help:"agent: that one agent; any-agent: agents of any name; worker, any-worker: the same where agent.tasks is on, which may read and change all tasks but with --tenant; operator: everything, for weir log. Default agent."`
+	Tenant string `placeholder:"TENANT" help:"The only tenant whose tasks a worker reaches: one of agent.tasks.tenants."`
 }
 
 // Help is shown by --help.
@@ -55,6 +57,7 @@ Examples:
   weir credential add web-1
   weir credential add pods --role any-agent
   weir credential add batch-1 --role worker
+  weir credential add content-1 --role worker --tenant content
   scp weir-data/credentials/web-1.nk web-1:/etc/weir/ && rm weir-data/credentials/web-1.nk`
 }
 
@@ -64,7 +67,7 @@ func (c *addCredentialCommand) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	file, err := book.Add(c.Name, credential.Role(c.Role))
+	file, err := book.Add(c.Name, credential.Role(c.Role), c.Tenant)
 	if errors.Is(err, credential.ErrExists) {
 		return badInput(fmt.Errorf("%w; revoke it first, or take another name", err))
 	}
@@ -126,9 +129,9 @@ func (c *listCredentialCommand) Run(e *env) error {
 		return badInput(err)
 	}
 	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tROLE\tPUBLIC KEY")
+	fmt.Fprintln(w, "NAME\tROLE\tTENANT\tPUBLIC KEY")
 	for _, one := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", one.Name, one.Role, one.Key)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", one.Name, one.Role, cmp.Or(one.Tenant, "-"), one.Key)
 	}
 	return w.Flush()
 }

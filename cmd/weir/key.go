@@ -50,7 +50,7 @@ func openBook(n *config.NATS, log *slog.Logger) (*credential.Book, []credential.
 // fill adds what this machine's processes show.
 func fill(book *credential.Book) error {
 	for name, role := range map[string]credential.Role{localAgents: credential.AnyWorker, localOperator: credential.Operator} {
-		if _, err := book.Add(name, role); err != nil && !errors.Is(err, credential.ErrExists) {
+		if _, err := book.Add(name, role, ""); err != nil && !errors.Is(err, credential.ErrExists) {
 			return err
 		}
 	}

@@ -29,13 +29,17 @@ const (
 	// come and go under names of their own.
 	AnyAgent Role = "any-agent"
 	// Worker and AnyWorker are agents that take tasks and work on them, where the
-	// fleet has them: so on any task of any tenant. Other agents reach none.
+	// fleet has them: on any task of any tenant, or on those of the credential's.
+	// Other agents reach none.
 	Worker    Role = "worker"
 	AnyWorker Role = "any-worker"
 	// Operator reads and writes everything of the fleet: the commands that
 	// look into the log.
 	Operator Role = "operator"
 )
+
+// Works reports whether the holder works on tasks.
+func (r Role) Works() bool { return r == Worker || r == AnyWorker }
 
 // Single reports whether the holder is one agent, that of the credential's name.
 func (r Role) Single() bool { return r == Agent || r == Worker }
@@ -53,12 +57,16 @@ type Credential struct {
 	Role Role
 	// Key is the public half.
 	Key string
+	// Tenant is whose tasks alone a worker reaches, in the room of that tenant;
+	// empty means all.
+	Tenant string
 }
 
 // The bounds of a book: every line is held in memory and by the server.
 const (
 	maxCredentials = 100_000
-	maxBook        = maxCredentials * 200 // bytes
+	maxBook        = maxCredentials * 300 // bytes
+	maxTenant      = events.MaxName       // bytes
 )
 
 // The files of a book.
@@ -148,11 +156,14 @@ func parse(data []byte) ([]Credential, error) {
 
 func parseLine(text string) (Credential, error) {
 	fields := strings.Fields(text)
-	if len(fields) != 3 {
-		return Credential{}, fmt.Errorf("want NAME ROLE PUBLIC-KEY, got %d words", len(fields))
+	if len(fields) != 3 && len(fields) != 4 {
+		return Credential{}, fmt.Errorf("want NAME ROLE PUBLIC-KEY, and the TENANT of some workers, got %d words", len(fields))
 	}
 	c := Credential{Name: fields[0], Role: Role(fields[1]), Key: fields[2]}
-	if err := events.CheckAgent(c.Name); err != nil {
+	if len(fields) == 4 {
+		c.Tenant = fields[3]
+	}
+	if err := check(c.Name, c.Role, c.Tenant); err != nil {
 		return c, err
 	}
 	switch c.Role {
@@ -166,17 +177,30 @@ func parseLine(text string) (Credential, error) {
 	return c, nil
 }
 
-// Add makes a credential and returns the file with its secret half. A name
-// that is taken is ErrExists.
-func (b *Book) Add(name string, role Role) (file string, err error) {
-	if err := events.CheckAgent(name); err != nil {
+// check says what is wrong with whom a credential is for.
+func check(name string, role Role, tenant string) error {
+	switch {
+	case tenant == "":
+	case !role.Works():
+		return fmt.Errorf("role %s reaches no tasks: only %s and %s are bound to a tenant", role, Worker, AnyWorker)
+	case len(tenant) > maxTenant || strings.ContainsFunc(tenant, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return fmt.Errorf("tenant %q: want 1 to %d characters of printable ASCII", tenant, maxTenant)
+	}
+	return events.CheckAgent(name)
+}
+
+// Add makes a credential and returns the file with its secret half. The tenant
+// is empty but for workers that are bound to one. A name that is taken is
+// ErrExists.
+func (b *Book) Add(name string, role Role, tenant string) (file string, err error) {
+	if err := check(name, role, tenant); err != nil {
 		return "", err
 	}
 	err = b.change(func(list []Credential) ([]Credential, error) {
 		if slices.ContainsFunc(list, func(c Credential) bool { return c.Name == name }) {
 			return nil, fmt.Errorf("credential %s: %w", name, ErrExists)
 		}
-		c, err := b.make(name, role)
+		c, err := b.make(name, role, tenant)
 		return append(list, c), err
 	})
 	return b.File(name), err
@@ -184,7 +208,7 @@ func (b *Book) Add(name string, role Role) (file string, err error) {
 
 // make makes a key pair and writes its secret half. One that is left of a try
 // that was broken off is replaced: nobody was told of it.
-func (b *Book) make(name string, role Role) (Credential, error) {
+func (b *Book) make(name string, role Role, tenant string) (Credential, error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {
 		return Credential{}, fmt.Errorf("make key: %w", err)
@@ -198,11 +222,11 @@ func (b *Book) make(name string, role Role) (Credential, error) {
 	if err != nil {
 		return Credential{}, fmt.Errorf("make key: %w", err)
 	}
-	text := fmt.Appendf(nil, "%s %s %s\n%s\n", seedMark, name, role, seed)
+	text := fmt.Appendf(nil, "%s\n%s\n", strings.TrimSpace(fmt.Sprintln(seedMark, name, role, tenant)), seed)
 	if err := replace(b.File(name), text); err != nil {
 		return Credential{}, fmt.Errorf("write key: %w", err)
 	}
-	return Credential{Name: name, Role: role, Key: key}, nil
+	return Credential{Name: name, Role: role, Key: key, Tenant: tenant}, nil
 }
 
 // Revoke ends a credential; its holder is cut off once the server heard. A
@@ -235,9 +259,9 @@ func (b *Book) change(edit func([]Credential) ([]Credential, error)) error {
 		return err
 	}
 	slices.SortFunc(list, func(a, c Credential) int { return cmp.Compare(a.Name, c.Name) })
-	text := []byte("# Who may connect to the fleet's NATS: NAME ROLE PUBLIC-KEY. Changed by weir credential.\n")
+	text := []byte("# Who may connect to the fleet's NATS: NAME ROLE PUBLIC-KEY [TENANT]. Changed by weir credential.\n")
 	for _, c := range list {
-		text = fmt.Appendf(text, "%s %s %s\n", c.Name, c.Role, c.Key)
+		text = append(text, strings.TrimSpace(fmt.Sprintln(c.Name, c.Role, c.Key, c.Tenant))+"\n"...)
 	}
 	if err := replace(filepath.Join(b.dir, allowedFile), text); err != nil {
 		return fmt.Errorf("write credentials: %w", err)

@@ -25,7 +25,7 @@ func book(t *testing.T) *credential.Book {
 
 func add(t *testing.T, b *credential.Book, name string, role credential.Role) string {
 	t.Helper()
-	file, err := b.Add(name, role)
+	file, err := b.Add(name, role, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,13 +62,13 @@ func TestBook(t *testing.T) {
 		t.Errorf("Holds = %v, %v", h, err)
 	}
 
-	if _, err := b.Add("web-1", credential.Agent); !errors.Is(err, credential.ErrExists) {
+	if _, err := b.Add("web-1", credential.Agent, ""); !errors.Is(err, credential.ErrExists) {
 		t.Errorf("a second of one name: %v", err)
 	}
-	if _, err := b.Add("../x", credential.Agent); err == nil {
+	if _, err := b.Add("../x", credential.Agent, ""); err == nil {
 		t.Error("a name that is a path is taken")
 	}
-	if _, err := b.Add("control", credential.Agent); err == nil {
+	if _, err := b.Add("control", credential.Agent, ""); err == nil {
 		t.Error("the controller's own name is taken")
 	}
 	if err := b.Revoke("web-1"); err != nil {
@@ -83,6 +83,27 @@ func TestBook(t *testing.T) {
 	left, err := b.List()
 	if diff := cmp.Diff(list[:1], left); err != nil || diff != "" {
 		t.Errorf("after revoking: %v\n%s", err, diff)
+	}
+}
+
+// TestBoundWorkers holds that a tenant stands in both halves, and only workers
+// have one.
+func TestBoundWorkers(t *testing.T) {
+	b := book(t)
+	file, err := b.Add("w", credential.Worker, "content.cn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := credential.Holds(file); err != nil || h != (credential.Holder{Name: "w", Role: credential.Worker, Tenant: "content.cn"}) {
+		t.Errorf("Holds = %v, %v", h, err)
+	}
+	if list, err := b.List(); err != nil || len(list) != 1 || list[0].Tenant != "content.cn" {
+		t.Errorf("List = %v, %v", list, err)
+	}
+	for tenant, role := range map[string]credential.Role{"t": credential.Agent, "u": credential.Operator, "two words": credential.Worker, "line\nbreak": credential.Worker, strings.Repeat("x", 65): credential.AnyWorker} {
+		if _, err := b.Add("x", role, tenant); err == nil {
+			t.Errorf("%s of tenant %q is taken", role, tenant)
+		}
 	}
 }
 
@@ -136,7 +157,7 @@ func TestDamagedBook(t *testing.T) {
 		if list, err := b.List(); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, %v", what, list, err)
 		}
-		if _, err := b.Add("b", credential.Agent); err == nil {
+		if _, err := b.Add("b", credential.Agent, ""); err == nil {
 			t.Errorf("%s: it is written over", what)
 		}
 	}

@@ -5,7 +5,8 @@
 // the server made up, so no secret is ever sent. A Book is a folder with mode
 // 0700 that belongs to the controller:
 //
-//	allowed   who may connect: a line "NAME ROLE PUBLIC-KEY" each
+//	allowed   who may connect: a line "NAME ROLE PUBLIC-KEY" each, and the tenant of
+//	          a worker that is bound to one
 //	NAME.nk   the secret half, mode 0600; to be moved to the machine that uses it
 //
 // Two processes may change a book at the same time. A change is whole or did

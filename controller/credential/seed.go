@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/nats-io/nkeys"
-
-	"weir/events"
 )
 
 // seedMark begins the first line of a secret half's file.
@@ -24,6 +22,8 @@ const maxSeed = 4096
 type Holder struct {
 	Name string
 	Role Role
+	// Tenant is whose tasks alone it reaches, empty for all.
+	Tenant string
 }
 
 // Holds reads whom the file of a secret half is for. A file that others may
@@ -52,8 +52,15 @@ func Holds(path string) (Holder, error) {
 	pair.Wipe()
 	first, _, _ := bytes.Cut(data, []byte("\n"))
 	words := strings.Fields(strings.TrimPrefix(string(first), seedMark))
-	if len(words) != 2 || !strings.HasPrefix(string(first), seedMark) || events.CheckAgent(words[0]) != nil {
+	if len(words) < 2 || len(words) > 3 || !strings.HasPrefix(string(first), seedMark) {
 		return Holder{}, nil
 	}
-	return Holder{Name: words[0], Role: Role(words[1])}, nil
+	h := Holder{Name: words[0], Role: Role(words[1])}
+	if len(words) == 3 {
+		h.Tenant = words[2]
+	}
+	if check(h.Name, h.Role, h.Tenant) != nil {
+		return Holder{}, nil
+	}
+	return h, nil
 }

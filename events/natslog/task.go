@@ -3,6 +3,8 @@ package natslog
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,9 +19,8 @@ import (
 	"weir/events"
 )
 
-// TaskLanes is the number of queues that tasks stand in. Whoever puts one
-// there spreads tenants over them, so that one tenant's thousands do not stand
-// before another's few.
+// TaskLanes is the largest number of queues that tasks stand in, see
+// Tasks.Lanes.
 const TaskLanes = 16
 
 // The bounds of a lane's consumer.
@@ -34,8 +35,12 @@ const (
 
 // TaskLimits bound what is kept of tasks.
 type TaskLimits struct {
-	// Bytes is the room, half of it for what was asked, where a full store
-	// refuses more, and half for what was answered, where the oldest goes.
+	// Tenants have a room of their own each: streams and subjects that a
+	// credential may be bound to. All others have one together.
+	Tenants []string
+	// Bytes is what all rooms take, each the same. Half of it is for what was
+	// asked, where a full store refuses more, and half for what was answered,
+	// where the oldest goes.
 	Bytes int64
 	// Age is how long an answer is kept; what was asked is kept twice as long
 	// at most.
@@ -45,7 +50,8 @@ type TaskLimits struct {
 }
 
 // OpenTasks makes the streams and consumers of a fleet's tasks, or sets the
-// bounds of those that are there. Only a controller does.
+// bounds of those that are there. Only a controller does. The room of a tenant
+// that is no longer named stays, and empties by its age.
 func OpenTasks(ctx context.Context, nc *nats.Conn, fleet string, l TaskLimits) error {
 	if err := events.CheckFleet(fleet); err != nil {
 		return fmt.Errorf("open tasks: %w", err)
@@ -54,68 +60,101 @@ func OpenTasks(ctx context.Context, nc *nats.Conn, fleet string, l TaskLimits) e
 	if err != nil {
 		return fmt.Errorf("open tasks: %w", err)
 	}
+	for _, tenant := range append([]string{""}, l.Tenants...) {
+		if err := roomOf(fleet, tenant).make(ctx, js, l); err != nil {
+			return fmt.Errorf("open tasks: %w", err)
+		}
+	}
+	return nil
+}
+
+// room is where tasks stand, of one tenant or of all that have none of their
+// own. Nothing of one can be read or written by the rights to another: streams
+// differ, since some requests name what they want in their text, which no right
+// can look into.
+type room struct {
+	tenant        string
+	stream, reply string // streams: what was asked, what was answered
+	prefix        string // of its subjects
+	lanes         int
+}
+
+// roomOf returns a tenant's room; the empty tenant's is that of all others.
+func roomOf(fleet, tenant string) room {
+	r := room{stream: "WEIR_" + fleet + "_TASK", reply: "WEIR_" + fleet + "_DONE", prefix: "weir." + fleet + ".task.", lanes: TaskLanes}
+	if tenant == "" {
+		return r
+	}
+	sum := sha256.Sum256([]byte(tenant)) // a name may have bytes that no subject takes
+	token := hex.EncodeToString(sum[:16])
+	return room{tenant: tenant, stream: r.stream + "_" + token, reply: r.reply + "_" + token, prefix: "weir." + fleet + ".tasks." + token + ".", lanes: 1}
+}
+
+// make makes the streams and the consumers.
+func (r room) make(ctx context.Context, js jetstream.JetStream, l TaskLimits) error {
+	about := "tasks"
+	if r.tenant != "" {
+		about = "tasks of " + r.tenant
+	}
 	asked := jetstream.StreamConfig{
-		Name: taskStream(fleet), Subjects: []string{taskSubject(fleet, "todo.>"), taskSubject(fleet, "job.>")},
+		Name: r.stream, Subjects: []string{r.subject("todo.>"), r.subject("job.>")}, Description: about,
 		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, MaxMsgsPerSubject: 1,
-		MaxBytes: l.Bytes / 2, MaxAge: 2 * l.Age, MaxMsgSize: events.MaxEntry + headroom,
+		MaxBytes: l.Bytes / int64(2+2*len(l.Tenants)), MaxAge: 2 * l.Age, MaxMsgSize: events.MaxEntry + headroom,
 		AllowDirect: true, Storage: jetstream.FileStorage, Replicas: max(l.Replicas, 1),
 	}
 	answered := asked
-	answered.Name, answered.Subjects = answerStream(fleet), []string{taskSubject(fleet, "state.>"), taskSubject(fleet, "part.>")}
+	answered.Name, answered.Subjects = r.reply, []string{r.subject("state.>"), r.subject("part.>")}
 	answered.Discard, answered.MaxAge = jetstream.DiscardOld, l.Age
 	for _, c := range []jetstream.StreamConfig{asked, answered} {
 		if _, err := js.CreateOrUpdateStream(ctx, c); err != nil {
-			return fmt.Errorf("open tasks: stream %s of %d bytes: %w", c.Name, c.MaxBytes, errorOf(err))
+			return fmt.Errorf("stream %s of %d bytes: %w", c.Name, c.MaxBytes, errorOf(err))
 		}
 	}
-	for lane := range TaskLanes {
+	for lane := range r.lanes {
 		_, err := js.CreateOrUpdateConsumer(ctx, asked.Name, jetstream.ConsumerConfig{
-			Durable: laneName(lane), FilterSubject: taskSubject(fleet, fmt.Sprintf("todo.%d.>", lane)),
+			Durable: laneName(lane), FilterSubject: r.subject(fmt.Sprintf("todo.%d.>", lane)),
 			AckPolicy: jetstream.AckExplicitPolicy, AckWait: taskAckWait, MaxDeliver: -1, MaxAckPending: taskPending, MaxWaiting: 10_000,
 		})
 		if err != nil {
-			return fmt.Errorf("open tasks: lane %d: %w", lane, errorOf(err))
+			return fmt.Errorf("lane %d of %s: %w", lane, r.stream, errorOf(err))
 		}
 	}
 	return nil
 }
 
 // TaskRights lists the subjects an agent may use beside those of Rights where
-// the fleet has tasks. Any agent may work on any task; which client may see
-// which task the agents decide.
-func TaskRights(fleet, agent string) (publish, subscribe []string) {
+// it works on tasks: on any of a tenant that has a room of its own, or of all
+// that have none, for the empty tenant. Which client may see which task the
+// agents decide.
+func TaskRights(fleet, agent, tenant string) (publish, subscribe []string) {
+	r := roomOf(fleet, tenant)
 	publish = []string{
-		taskSubject(fleet, "todo.>"), taskSubject(fleet, "job.>"), taskSubject(fleet, "state.>"), taskSubject(fleet, "part.>"),
-		taskSubject(fleet, "note"), taskSubject(fleet, "ask.*"),
-		"$JS.ACK." + taskStream(fleet) + ".>",
-		"$JS.API.STREAM.INFO." + taskStream(fleet),
-		"$JS.API.CONSUMER.INFO." + taskStream(fleet) + ".*",
-		"$JS.API.CONSUMER.MSG.NEXT." + taskStream(fleet) + ".*",
+		r.subject("todo.>"), r.subject("job.>"), r.subject("state.>"), r.subject("part.>"), r.subject("note"), r.subject("ask.*"),
+		"$JS.ACK." + r.stream + ".>",
+		"$JS.API.STREAM.INFO." + r.stream,
+		"$JS.API.CONSUMER.INFO." + r.stream + ".*",
+		"$JS.API.CONSUMER.MSG.NEXT." + r.stream + ".*",
 	}
-	for _, stream := range []string{taskStream(fleet), answerStream(fleet)} {
-		publish = append(publish, "$JS.API.DIRECT.GET."+stream, directGet(stream, "weir."+fleet+".task.>"), deleteMessage(stream))
+	for _, stream := range []string{r.stream, r.reply} {
+		publish = append(publish, "$JS.API.DIRECT.GET."+stream, directGet(stream, r.subject(">")), deleteMessage(stream))
 	}
-	return publish, []string{taskSubject(fleet, "note"), taskSubject(fleet, "ask."+agent)}
+	return publish, []string{r.subject("note"), r.subject("ask." + agent)}
 }
 
-func taskStream(fleet string) string { return "WEIR_" + fleet + "_TASK" }
-
-func answerStream(fleet string) string { return "WEIR_" + fleet + "_DONE" }
-
-func taskSubject(fleet, rest string) string { return "weir." + fleet + ".task." + rest }
+func (r room) subject(rest string) string { return r.prefix + rest }
 
 func laneName(lane int) string { return "lane-" + strconv.Itoa(lane) }
 
 func deleteMessage(stream string) string { return "$JS.API.STREAM.MSG.DELETE." + stream }
 
-// Tasks is an agent's way to the fleet's tasks: records by key, queues, and
+// Tasks is an agent's way to the tasks of a room: records by key, queues, and
 // words to the other agents. What the records mean is the agents' matter. A
 // key's first token is todo or job for what was asked, state or part for what
 // was answered; its tokens have only bytes of [A-Za-z0-9_-].
 type Tasks struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
-	fleet string
+	room  room
 	agent string
 
 	mu         sync.Mutex
@@ -126,8 +165,9 @@ type Tasks struct {
 	told, asked time.Time
 }
 
-// NewTasks returns an agent's way to the fleet's tasks.
-func NewTasks(nc *nats.Conn, fleet, agent string) (*Tasks, error) {
+// NewTasks returns an agent's way to the tasks of a tenant that has a room of
+// its own, or for the empty tenant of all that have none.
+func NewTasks(nc *nats.Conn, fleet, agent, tenant string) (*Tasks, error) {
 	if err := errors.Join(events.CheckFleet(fleet), events.CheckAgent(agent)); err != nil {
 		return nil, fmt.Errorf("open tasks: %w", err)
 	}
@@ -135,11 +175,19 @@ func NewTasks(nc *nats.Conn, fleet, agent string) (*Tasks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open tasks: %w", err)
 	}
-	return &Tasks{nc: nc, js: js, fleet: fleet, agent: agent, steady: time.Now()}, nil
+	return &Tasks{nc: nc, js: js, room: roomOf(fleet, tenant), agent: agent, steady: time.Now()}, nil
 }
 
 // Agent returns whose it is.
 func (t *Tasks) Agent() string { return t.agent }
+
+// Tenant returns whose tasks they are, empty for all who have no room.
+func (t *Tasks) Tenant() string { return t.room.tenant }
+
+// Lanes returns the number of queues that the room's tasks stand in. Whoever
+// puts one there spreads owners over them, so that one's thousands do not stand
+// before another's few; a tenant alone has one.
+func (t *Tasks) Lanes() int { return t.room.lanes }
 
 // clockFor is how long a word about the server's clock holds: quartz clocks
 // are some milliseconds apart by then.
@@ -182,7 +230,7 @@ func (t *Tasks) SetClock(ctx context.Context) error {
 func (t *Tasks) clock(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, ackWithin)
 	defer cancel()
-	m, err := t.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+taskStream(t.fleet), nil)
+	m, err := t.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+t.room.stream, nil)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -213,14 +261,14 @@ type Record struct {
 
 func (t *Tasks) stream(key string) string {
 	if strings.HasPrefix(key, "todo.") || strings.HasPrefix(key, "job.") {
-		return taskStream(t.fleet)
+		return t.room.stream
 	}
-	return answerStream(t.fleet)
+	return t.room.reply
 }
 
 // Get returns a record, or events.ErrNotFound.
 func (t *Tasks) Get(ctx context.Context, key string) (Record, error) {
-	m, err := last(ctx, t.nc, t.stream(key), taskSubject(t.fleet, key))
+	m, err := last(ctx, t.nc, t.stream(key), t.room.subject(key))
 	if err != nil {
 		return Record{}, fmt.Errorf("get record: %w", err)
 	}
@@ -228,7 +276,7 @@ func (t *Tasks) Get(ctx context.Context, key string) (Record, error) {
 }
 
 func (t *Tasks) record(m *nats.Msg) (r Record, err error) {
-	r.Key, r.Data = strings.TrimPrefix(m.Header.Get(jetstream.SubjectHeader), taskSubject(t.fleet, "")), m.Data
+	r.Key, r.Data = strings.TrimPrefix(m.Header.Get(jetstream.SubjectHeader), t.room.prefix), m.Data
 	if r.Seq, err = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64); err == nil {
 		r.Time, err = time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer))
 	}
@@ -242,7 +290,7 @@ func (t *Tasks) record(m *nats.Msg) (r Record, err error) {
 func (t *Tasks) List(ctx context.Context, key string) ([]Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, ackWithin)
 	defer cancel()
-	ask, err := json.Marshal(map[string]any{"multi_last": []string{taskSubject(t.fleet, key+".*")}})
+	ask, err := json.Marshal(map[string]any{"multi_last": []string{t.room.subject(key + ".*")}})
 	if err != nil {
 		return nil, fmt.Errorf("list records: %w", err)
 	}
@@ -283,7 +331,7 @@ func (t *Tasks) List(ctx context.Context, key string) ([]Record, error) {
 // stands there already to the byte counts as written: so a write whose outcome
 // was unclear may be repeated.
 func (t *Tasks) Swap(ctx context.Context, key string, data []byte, last uint64) (uint64, error) {
-	ack, err := t.js.PublishMsg(ctx, message(taskSubject(t.fleet, key), data), jetstream.WithExpectLastSequencePerSubject(last))
+	ack, err := t.js.PublishMsg(ctx, message(t.room.subject(key), data), jetstream.WithExpectLastSequencePerSubject(last))
 	if err == nil {
 		return ack.Sequence, nil
 	}
@@ -297,7 +345,7 @@ func (t *Tasks) Swap(ctx context.Context, key string, data []byte, last uint64) 
 
 // Set writes a record whatever is there.
 func (t *Tasks) Set(ctx context.Context, key string, data []byte) error {
-	if _, err := t.js.PublishMsg(ctx, message(taskSubject(t.fleet, key), data)); err != nil {
+	if _, err := t.js.PublishMsg(ctx, message(t.room.subject(key), data)); err != nil {
 		return fmt.Errorf("write record: %w", errorOf(err))
 	}
 	return nil
@@ -333,7 +381,7 @@ func (t *Tasks) Drop(ctx context.Context, key string, seq uint64) error {
 func (t *Tasks) Names(ctx context.Context, key string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, ackWithin)
 	defer cancel()
-	ask, err := json.Marshal(map[string]any{"subjects_filter": taskSubject(t.fleet, key+".>")})
+	ask, err := json.Marshal(map[string]any{"subjects_filter": t.room.subject(key + ".>")})
 	if err != nil {
 		return nil, fmt.Errorf("list keys: %w", err)
 	}
@@ -355,7 +403,7 @@ func (t *Tasks) Names(ctx context.Context, key string) ([]string, error) {
 	}
 	keys := make([]string, 0, len(answer.State.Subjects))
 	for subject := range answer.State.Subjects {
-		keys = append(keys, strings.TrimPrefix(subject, taskSubject(t.fleet, "")))
+		keys = append(keys, strings.TrimPrefix(subject, t.room.prefix))
 	}
 	return keys, nil
 }

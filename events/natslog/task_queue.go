@@ -42,7 +42,7 @@ func (t *Tasks) Next(ctx context.Context, lane int, wait time.Duration) (*Delive
 			return nil, fmt.Errorf("take from lane %d: %w", lane, err)
 		}
 		return &Delivery{
-			Record: Record{Key: m.Subject()[len(taskSubject(t.fleet, "")):], Data: m.Data(), Seq: meta.Sequence.Stream, Time: meta.Timestamp},
+			Record: Record{Key: m.Subject()[len(t.room.prefix):], Data: m.Data(), Seq: meta.Sequence.Stream, Time: meta.Timestamp},
 			Times:  meta.NumDelivered, msg: m,
 		}, nil
 	}
@@ -60,7 +60,7 @@ func (t *Tasks) lane(ctx context.Context, lane int) (jetstream.Consumer, error) 
 	if c != nil {
 		return c, nil
 	}
-	c, err := t.js.Consumer(ctx, taskStream(t.fleet), laneName(lane))
+	c, err := t.js.Consumer(ctx, t.room.stream, laneName(lane))
 	if err != nil {
 		return nil, err
 	}
@@ -105,9 +105,9 @@ func (d *Delivery) Working() error { return d.msg.InProgress() }
 // Beat is how often Working is said.
 const Beat = taskAckWait / 4
 
-// Tell says a word to all agents that hear. A word may be lost.
+// Tell says a word to all agents that hear of the room. A word may be lost.
 func (t *Tasks) Tell(word string) error {
-	return t.nc.Publish(taskSubject(t.fleet, "note"), []byte(word))
+	return t.nc.Publish(t.room.subject("note"), []byte(word))
 }
 
 // Hear calls f, one call at a time, for every word told, until stop is called.
@@ -123,7 +123,7 @@ func (t *Tasks) Answer(f func(question string) string) (stop func(), err error) 
 }
 
 func (t *Tasks) subscribe(what string, f nats.MsgHandler) (stop func(), err error) {
-	sub, err := t.nc.Subscribe(taskSubject(t.fleet, what), f)
+	sub, err := t.nc.Subscribe(t.room.subject(what), f)
 	if err != nil {
 		return nil, fmt.Errorf("hear of tasks: %w", err)
 	}
@@ -141,7 +141,7 @@ const askWithin = 2 * time.Second
 func (t *Tasks) Ask(ctx context.Context, agent, question string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	m, err := t.nc.RequestWithContext(ctx, taskSubject(t.fleet, "ask."+agent), []byte(question))
+	m, err := t.nc.RequestWithContext(ctx, t.room.subject("ask."+agent), []byte(question))
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return "", ErrSilent

@@ -22,7 +22,7 @@ func openTasks(t *testing.T, s *natstest.Server, l natslog.TaskLimits) {
 
 func tasksOf(t *testing.T, s *natstest.Server, agent string) *natslog.Tasks {
 	t.Helper()
-	k, err := natslog.NewTasks(connect(t, s, natslog.Options{Agent: agent}), "f", agent)
+	k, err := natslog.NewTasks(connect(t, s, natslog.Options{Agent: agent}), "f", agent, "")
 	if err != nil {
 		t.Fatal(err)
 	}

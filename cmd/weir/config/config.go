@@ -129,7 +129,11 @@ type Tasks struct {
 	// Enabled is set when the controller keeps room for them and agents take
 	// them in.
 	Enabled bool
-	// Bytes is the room, half for what is asked and half for what is answered.
+	// Tenants have a room of their own, which a worker's credential may be
+	// bound to.
+	Tenants []string
+	// Bytes is what all rooms take together, each the same: half for what is
+	// asked and half for what is answered.
 	Bytes int64
 	// Age is how long one may take, and how long its answers are kept.
 	Age time.Duration

@@ -105,7 +105,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 			Rules: []string{"provider.yaml"}, Unknown: "./weir-data/unknown.jsonl",
 			Budgets:  map[string]agent.BudgetConfig{"m2.7": {Input: 30_000, Margin: 1.5}},
 			Semantic: agent.SemanticConfig{Route: "m2.7", Threshold: 0.9, KeepConfig: agent.KeepConfig{Bytes: 2_000_000, For: 2 * time.Minute}},
-			Tasks:    config.Tasks{Enabled: true, Bytes: 50_000_000, Age: 48 * time.Hour},
+			Tasks:    config.Tasks{Enabled: true, Tenants: []string{"content"}, Bytes: 50_000_000, Age: 48 * time.Hour},
 			Traces:   "http://127.0.0.1:4318",
 		},
 		Upstreams: map[string]agent.Upstream{

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,8 @@ const (
 	maxShare = 1_000_000
 	maxRatio = 1000 * strict.PPM
 	minKeep  = 1000       // fewer would be a snapshot every few seconds
-	minTasks = 10_000_000 // bytes: some requests and answers of the largest size
+	minTasks = 10_000_000 // bytes of a room: some requests and answers of the largest size
+	maxRooms = 64         // each is two streams and some goroutines of every worker
 )
 
 // reader reads one weir.yaml.
@@ -172,14 +174,32 @@ func (r *reader) agent(f *strict.Fields) {
 	}
 	if c := f.Child("tasks"); c != nil {
 		c.Flag("enabled", &a.Tasks.Enabled)
+		r.rooms(c, &a.Tasks)
 		count(c, "bytes", &a.Tasks.Bytes, minTasks, maxLimit)
 		c.Span("age", &a.Tasks.Age, time.Minute)
+		if least := int64(minTasks * (1 + len(a.Tasks.Tenants))); a.Tasks.Bytes < least && c.Has("tenants") {
+			r.Fault(c.Get("tenants"), "%s: so many rooms need %d bytes", c.Sub("tenants"), least)
+		}
 		c.Done()
 	}
 	if c := f.Child("traces"); c != nil {
 		r.collector(c)
 	}
 	f.Done()
+}
+
+// rooms reads whose tasks are kept apart.
+func (r *reader) rooms(f *strict.Fields, t *Tasks) {
+	f.List("tenants", func(n ast.Node, path string) {
+		name := r.Name(n, path)
+		switch {
+		case slices.Contains(t.Tenants, name):
+			r.Fault(n, "%s: %q stands here twice", path, name)
+		case len(t.Tenants) == maxRooms:
+			r.Fault(n, "%s: at most %d tenants have rooms of their own", path, maxRooms)
+		}
+		t.Tenants = append(t.Tenants, name)
+	})
 }
 
 // collector reads where spans go. What is wrong is not shown: it may hold a

@@ -124,7 +124,7 @@ func (s *Stack) startController(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	if s.bus.credential, err = book.Add("agents", credential.AnyAgent); err != nil {
+	if s.bus.credential, err = book.Add("agents", credential.AnyAgent, ""); err != nil {
 		return err
 	}
 	allowed, err := book.List()
