@@ -3,12 +3,19 @@ package controller_test
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"weir/controller"
+	"weir/controller/credential"
 	"weir/events"
+	"weir/events/natslog"
 	"weir/model"
 )
 
@@ -71,4 +78,56 @@ func TestDecisionsThatWaitAreBounded(t *testing.T) {
 			t.Errorf("%d decisions are kept", kept)
 		}
 	})
+}
+
+// TestSubscriptionsAreBounded has an agent subscribe to more than it may, each
+// of which it has a right to: the server keeps no more, and ends the connection.
+func TestSubscriptionsAreBounded(t *testing.T) {
+	d := openDoors(t)
+	nc, faults := d.connect("a1", d.add("a1", credential.Agent))
+	for i := range 5000 {
+		if _, err := nc.SubscribeSync("_INBOX_AGENT.a1." + strconv.Itoa(i)); err != nil {
+			break // it is cut off
+		}
+	}
+	awaitFault(t, faults, natslog.FaultServer)
+}
+
+// TestKnocksFillNoLog has a stranger be cut off many times: each writes a line,
+// until there are too many.
+func TestKnocksFillNoLog(t *testing.T) {
+	lines := &counting{}
+	n := startNATS(t, controller.NATSOptions{Listen: "127.0.0.1:0", Fleet: "f", Allowed: []credential.Credential{}, Logger: slog.New(lines)})
+	const knocks = 400
+	began := time.Now()
+	for range knocks {
+		c, err := net.Dial("tcp", n.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write([]byte("PUB a b 1\r\nx\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, c) // until it is cut off
+		_ = c.Close()
+	}
+	most := 101 + int64(time.Since(began)/(100*time.Millisecond))
+	if got := lines.n.Load(); got == 0 || got > most {
+		t.Errorf("%d lines for %d knocks, at most %d may be written", got, knocks, most)
+	}
+}
+
+// counting is a log that counts lines.
+type counting struct {
+	slog.Handler
+	n atomic.Int64
+}
+
+// Enabled implements slog.Handler.
+func (c *counting) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+
+// Handle implements slog.Handler.
+func (c *counting) Handle(context.Context, slog.Record) error {
+	c.n.Add(1)
+	return nil
 }
