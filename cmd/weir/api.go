@@ -111,6 +111,7 @@ func (a *api) do(ctx context.Context, method, path, kind string, body []byte, to
 // answer takes an answer apart. What the controller does not accept is bad
 // input, what it cannot do at the moment is not.
 func (a *api) answer(resp *http.Response, data []byte, to any) error {
+	data = printable(data)
 	if resp.StatusCode/100 != 2 {
 		var said struct {
 			Error string `json:"error"`
