@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"slices"
 	"time"
 
@@ -154,13 +155,14 @@ func (h *Hook) post(ctx context.Context, body []byte) (again bool, err error) {
 	return false, h.o.Shape.refused(answer)
 }
 
-// body is a notice in a shape.
+// body is a notice in a shape. What a provider or an agent said may be among its
+// words: in a chat they call nobody and link to nothing.
 func (s Shape) body(n Notice) ([]byte, error) {
 	switch s {
 	case Slack:
-		return json.Marshal(map[string]string{"text": n.Line()})
-	case Feishu:
-		return json.Marshal(map[string]any{"msg_type": "text", "content": map[string]string{"text": n.Line()}})
+		return json.Marshal(map[string]string{"text": strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(n.Line())})
+	case Feishu: // it has no escape
+		return json.Marshal(map[string]any{"msg_type": "text", "content": map[string]string{"text": strings.ReplaceAll(n.Line(), "<", "＜")}})
 	case Generic:
 	}
 	return json.Marshal(n)

@@ -83,7 +83,7 @@ func send(t *testing.T, o notice.HookOptions, notices ...notice.Notice) (counter
 }
 
 var stopped = notice.Notice{
-	Fleet: "prod", State: notice.Firing, Kind: notice.KindBreaker, Subject: "main", Text: "channel main takes no calls: 5 of 5 \"refused\"",
+	Fleet: "prod", State: notice.Firing, Kind: notice.KindBreaker, Subject: "main", Text: "channel main takes no calls: 5 of 5 \"refused\" <!all>",
 	At: time.Unix(100, 0).UTC(), Since: time.Unix(90, 0).UTC(), Link: "https://weir.example",
 }
 
@@ -92,16 +92,16 @@ func TestShapes(t *testing.T) {
 	over.State, over.Again = notice.Resolved, 2
 	for shape, want := range map[notice.Shape][]string{
 		notice.Generic: {
-			`{"fleet":"prod","state":"firing","kind":"breaker","subject":"main","text":"channel main takes no calls: 5 of 5 \"refused\"","at":"1970-01-01T00:01:40Z","since":"1970-01-01T00:01:30Z","link":"https://weir.example"}`,
-			`{"fleet":"prod","state":"resolved","kind":"breaker","subject":"main","text":"channel main takes no calls: 5 of 5 \"refused\"","at":"1970-01-01T00:01:40Z","since":"1970-01-01T00:01:30Z","again":2,"link":"https://weir.example"}`,
+			`{"fleet":"prod","state":"firing","kind":"breaker","subject":"main","text":"channel main takes no calls: 5 of 5 \"refused\" \u003c!all\u003e","at":"1970-01-01T00:01:40Z","since":"1970-01-01T00:01:30Z","link":"https://weir.example"}`,
+			`{"fleet":"prod","state":"resolved","kind":"breaker","subject":"main","text":"channel main takes no calls: 5 of 5 \"refused\" \u003c!all\u003e","at":"1970-01-01T00:01:40Z","since":"1970-01-01T00:01:30Z","again":2,"link":"https://weir.example"}`,
 		},
 		notice.Slack: {
-			`{"text":"🔴 weir prod: channel main takes no calls: 5 of 5 \"refused\" https://weir.example"}`,
-			`{"text":"🟢 over: weir prod: channel main takes no calls: 5 of 5 \"refused\" (came and went 2 times since the last notice) (lasted 10s) https://weir.example"}`,
+			`{"text":"🔴 weir prod: channel main takes no calls: 5 of 5 \"refused\" \u0026lt;!all\u0026gt; https://weir.example"}`,
+			`{"text":"🟢 over: weir prod: channel main takes no calls: 5 of 5 \"refused\" \u0026lt;!all\u0026gt; (came and went 2 times since the last notice) (lasted 10s) https://weir.example"}`,
 		},
 		notice.Feishu: {
-			`{"content":{"text":"🔴 weir prod: channel main takes no calls: 5 of 5 \"refused\" https://weir.example"},"msg_type":"text"}`,
-			`{"content":{"text":"🟢 over: weir prod: channel main takes no calls: 5 of 5 \"refused\" (came and went 2 times since the last notice) (lasted 10s) https://weir.example"},"msg_type":"text"}`,
+			`{"content":{"text":"🔴 weir prod: channel main takes no calls: 5 of 5 \"refused\" ＜!all\u003e https://weir.example"},"msg_type":"text"}`,
+			`{"content":{"text":"🟢 over: weir prod: channel main takes no calls: 5 of 5 \"refused\" ＜!all\u003e (came and went 2 times since the last notice) (lasted 10s) https://weir.example"},"msg_type":"text"}`,
 		},
 	} {
 		r := newReceiver(t, nil)
