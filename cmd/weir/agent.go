@@ -137,7 +137,7 @@ func (p *agentProcess) openTasks(id string, set *metrics.Set) error {
 	if !p.file.Agent.Tasks.Enabled {
 		return nil
 	}
-	tenants, err := p.taskTenants()
+	tenants, err := p.taskTenants(id)
 	if err != nil {
 		return badInput(err)
 	}
@@ -158,19 +158,22 @@ func (p *agentProcess) openTasks(id string, set *metrics.Set) error {
 
 // taskTenants returns whose tasks are worked on: the one tenant's that the
 // credential is bound to, or everybody's.
-func (p *agentProcess) taskTenants() ([]string, error) {
+func (p *agentProcess) taskTenants(id string) ([]string, error) {
 	all := p.file.Agent.Tasks.Tenants
-	if p.credential != "" {
-		switch holder, err := credential.Holds(p.credential); {
-		case err != nil:
-			return nil, err
-		case holder.Tenant != "" && !slices.Contains(all, holder.Tenant):
-			return nil, fmt.Errorf("credential %s is for the tasks of tenant %s, which agent.tasks.tenants does not name", p.credential, holder.Tenant)
-		case holder.Tenant != "":
-			return []string{holder.Tenant}, nil
-		}
+	_, file, err := agentCredential(&p.file.NATS, id, p.http.Addr())
+	if file == "" || err != nil {
+		return append([]string{""}, all...), err
 	}
-	return append([]string{""}, all...), nil
+	switch holder, err := credential.Holds(file); {
+	case err != nil:
+		return nil, err
+	case holder.Tenant == "":
+		return append([]string{""}, all...), nil
+	case !slices.Contains(all, holder.Tenant):
+		return nil, fmt.Errorf("credential %s is for the tasks of tenant %s, which agent.tasks.tenants does not name", file, holder.Tenant)
+	default:
+		return []string{holder.Tenant}, nil
+	}
 }
 
 // join makes the client, with its bus. A bus that is not there is no fault:
