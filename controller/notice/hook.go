@@ -10,8 +10,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
