@@ -274,7 +274,7 @@ func (w *walker) words(in place, key []byte, depth int) {
 		return
 	}
 	v := w.plain()
-	if in == inRoot && string(key) == "type" && w.f.kind == "" {
+	if in == inRoot && (string(key) == "type" || string(key) == "event") && w.f.kind == "" {
 		w.f.kind = string(v[:min(len(v), maxCode)])
 	}
 	if succeeds(v) {
@@ -286,7 +286,7 @@ func (w *walker) words(in place, key []byte, depth int) {
 		return
 	}
 	switch string(key) {
-	case "type":
+	case "type", "event":
 		w.f.failed = w.f.failed || string(v) == "error"
 	case "status":
 		switch string(bytes.ToLower(v)) {

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"bytes"
 	"cmp"
 	"net/http"
 	"slices"
@@ -189,7 +190,7 @@ func textCounts(text []byte) counts {
 		n := digitsEnd(text[i:])
 		x, ok := parseCount(text[i : i+n])
 		if ok {
-			c.number(x, text[max(0, i-40):i], text[i+n:min(len(text), i+n+40)])
+			c.number(x, text[max(0, i-60):i], text[i+n:min(len(text), i+n+40)])
 		}
 		i += n
 	}
@@ -229,9 +230,32 @@ func (c *counts) number(x int64, before, after []byte) {
 		if _, n := leadUnit(after); n == 0 || after[0] == 'm' && n == 1 {
 			set(&c.limit)
 		}
+	case endsWith(before, "is", "为", "是") && saysMost(before), saysMost(before) && startsCount(after):
+		set(&c.limit)
 	case isRate(after), strings.HasPrefix(string(after), "次") && endsWith(before, "每秒", "每分钟", "每小时", "每天", "每日"):
 		set(&c.limit)
 	}
+}
+
+// saysMost reports whether the words before a number make it the most there may be.
+func saysMost(before []byte) bool {
+	lower := bytes.ToLower(before)
+	for _, word := range [...]string{"maximum", "limit", "at most", "最多", "最大", "上限"} {
+		if bytes.Contains(lower, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// startsCount reports whether what follows a number counts calls in Chinese.
+func startsCount(after []byte) bool {
+	for _, word := range [...]string{"个", "路", "条", "個", "條"} {
+		if bytes.HasPrefix(after, []byte(word)) {
+			return true
+		}
+	}
+	return false
 }
 
 // isRate reports whether what follows a number makes it so many per time.

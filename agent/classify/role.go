@@ -54,7 +54,7 @@ func roleOf(key []byte) role {
 		return roleError
 	case "code", "errorcode", "errcode", "errno", "errorno", "statuscode", "httpcode", "httpstatus", "httpstatuscode", "subcode", "ret", "retcode", "returncode", "resultcode", "bizcode", "respcode", "ecode", "rawstatuscode", "originalstatuscode":
 		return roleCode
-	case "type", "errortype", "errtype", "reason", "status", "quotaid", "quotalimit", "quotametric", "limitsource", "ratelimittype", "kind", "category", "exceptiontype", "limittype", "errorname", "limitname", "period", "rule", "faultcode", "errorkind", "subtype":
+	case "type", "errortype", "errtype", "reason", "status", "quotaid", "quotalimit", "quotametric", "limitsource", "ratelimittype", "kind", "category", "exceptiontype", "limittype", "errorname", "limitname", "period", "rule", "faultcode", "errorkind", "subtype", "event":
 		return roleKind
 	case "message", "msg", "errormessage", "errormsg", "errmsg", "statusmsg", "statusmessage", "detail", "description", "errordescription", "title", "raw", "retmsg", "desc", "reasonphrase", "faultstring", "cause", "explanation", "failurereason", "usermessage", "localizedmessage", "statustext", "retinfo", "errorinfo", "errinfo", "messagezh", "messageen", "messagecn":
 		return roleText

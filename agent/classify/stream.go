@@ -264,7 +264,7 @@ func (s *Stream) take(data []byte, rest *window) {
 	if len(data) == 0 {
 		return
 	}
-	if bytes.HasPrefix(data, []byte("[DONE]")) {
+	if bytes.HasPrefix(bytes.TrimPrefix(data, []byte{'"'}), []byte("[DONE]")) {
 		s.terminal = s.terminal || s.frames > 0 && !s.failed
 		return
 	}
@@ -287,7 +287,7 @@ func (s *Stream) take(data []byte, rest *window) {
 		return // what follows an end changes nothing but the usage
 	}
 	s.content = s.content || s.f.content
-	if s.f.refused() || s.event == "error" || strings.HasSuffix(s.f.kind, ".failed") || failedEnd(s.f.finish) {
+	if s.f.refused() || s.event == "error" || failsStream(s.f.kind) || failsStream(s.event) || failedEnd(s.f.finish) {
 		s.fault, s.f = s.f, s.fault
 		if s.fault.status == 0 && s.status >= 400 {
 			s.fault.status = s.status
@@ -295,16 +295,23 @@ func (s *Stream) take(data []byte, rest *window) {
 		s.failed = true
 		return
 	}
-	s.terminal = whole && (s.f.finish != "" || s.f.done || endsStream(s.f.kind)) // an end that broke off is none
+	s.terminal = whole && (s.f.finish != "" || s.f.done || endsStream(s.f.kind) || endsStream(s.event)) // an end that broke off is none
 }
 
 // endsStream reports whether an event of that type is the regular end.
 func endsStream(kind string) bool {
 	switch kind {
-	case "message_stop", "response.completed", "response.incomplete", "response.done", "message-end", "stream-end":
+	case "message_stop", "response.completed", "response.incomplete", "response.done", "message-end", "message_end", "stream-end", "conversation.chat.completed", "task-finished", "done", "end", "complete", "completed", "finished":
 		return true
 	}
 	return false
+}
+
+// failsStream reports whether an event of that type says that the whole answer
+// failed; what is "response.x.failed" is a part of it, as a tool's call.
+func failsStream(kind string) bool {
+	part, ok := strings.CutSuffix(kind, "failed")
+	return ok && part != "" && !(strings.HasPrefix(part, "response.") && part != "response.")
 }
 
 // Close judges the answer after its last byte. transportError says what broke

@@ -184,3 +184,25 @@ func TestStreamAllocatesNothingPerEvent(t *testing.T) {
 		t.Errorf("%v allocations per event, want none", n)
 	}
 }
+
+// TestPartsOfStreams wants a part of an answer that failed or ended not to be
+// taken for the answer.
+func TestPartsOfStreams(t *testing.T) {
+	c := newClassifier(t)
+	for _, tt := range []struct {
+		name, body string
+		want       model.Class
+	}{
+		{"a tool's call fails", "data: {\"type\":\"response.mcp_call.failed\",\"item_id\":\"x\"}\n\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n\n", model.ClassOK},
+		{"a tool's call ends", "data: {\"type\":\"response.mcp_call.completed\",\"item_id\":\"x\"}\n\n", model.ClassTransport},
+		{"the answer fails", "data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":{\"code\":\"server_error\"}}}\n\n", model.ClassOverloaded},
+		{"a chat fails", "event: conversation.chat.failed\ndata: {\"last_error\":{\"code\":1,\"msg\":\"rate limit\"}}\n\n", model.ClassRateLimited},
+		{"by its event's name", "event: message\ndata: {\"answer\":\"hi\"}\n\nevent: done\ndata: {}\n\n", model.ClassOK},
+		{"a quoted end", "event:message\ndata:{\"answer\":\"hi\"}\n\nevent:done\ndata:\"[DONE]\"\n\n", model.ClassOK},
+	} {
+		v := c.Classify(Answer{Status: 200, Stream: true, Body: []byte(tt.body)})
+		if v.Class != tt.want {
+			t.Errorf("%s: %s by %s, want %s", tt.name, v.Class, v.Rule, tt.want)
+		}
+	}
+}
