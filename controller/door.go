@@ -134,7 +134,7 @@ func (d *door) serve(out net.Conn) {
 		told = server
 	}
 	d.wait.Go(func() {
-		_, _ = io.CopyBuffer(patient{client}, struct{ io.Reader }{told}, make([]byte, doorBuffer)) // either end may go at any time
+		_, _ = io.CopyBuffer(&patient{c: client}, struct{ io.Reader }{told}, make([]byte, doorBuffer)) // either end may go at any time
 		_, _ = out.Close(), in.Close()
 	})
 	err = pass(in, client)
@@ -143,13 +143,20 @@ func (d *door) serve(out net.Conn) {
 	}
 }
 
-// patient is a client that is given so long to take each part.
-type patient struct{ c net.Conn }
+// patient is a client that is given so long to take each part, and up to a second
+// more: a deadline set for every message was half of what the door costs.
+type patient struct {
+	c   net.Conn
+	set time.Time // when the deadline was
+}
 
 // Write implements io.Writer.
-func (p patient) Write(b []byte) (int, error) {
-	if err := p.c.SetWriteDeadline(time.Now().Add(doorWrite)); err != nil {
-		return 0, err
+func (p *patient) Write(b []byte) (int, error) {
+	if now := time.Now(); now.Sub(p.set) > time.Second {
+		p.set = now
+		if err := p.c.SetWriteDeadline(now.Add(doorWrite + time.Second)); err != nil {
+			return 0, err
+		}
 	}
 	return p.c.Write(b)
 }
