@@ -230,7 +230,7 @@ func (f *Fleet) applyAttempts(a *Attempts, fx *Effects) {
 			continue
 		}
 		c.advance(f.now)
-		behind = c.report(f.parOf(c), f.now, m.agent, f.seq, r) || behind
+		behind = c.report(f.parOf(c), f.now, m, f.seq, r) || behind
 		f.want(c)
 	}
 	for i := range a.Attempts {

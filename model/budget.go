@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // pool is the budget of one channel or quota group, handed out as whole
 // requests. Grants are cumulative over an agent's boot, so a lost or repeated
 // message changes nothing.
@@ -175,8 +177,11 @@ func bounded(n int64) int64 { return min(max(n, 0), maxUse) }
 // returned is set for an agent whose claims were dropped before: what it used
 // up to now was settled then.
 func (p *pool) report(agent string, r *PoolReport, now Nanos, seq uint64, returned bool) {
-	_, known := searchGrant(p.grants, agent)
-	g := p.grant(agent)
+	i, known := searchGrant(p.grants, agent)
+	if !known {
+		p.grants = slices.Insert(p.grants, i, poolGrant{agent: agent})
+	}
+	g := &p.grants[i]
 	if g.away > 0 {
 		p.advance(now) // with what was withheld for it
 	}

@@ -176,9 +176,10 @@ func (c *channel) holdUntil(until, least Nanos) bool {
 	return true
 }
 
-// lease returns the place of agent's lease, making it when it is new.
-func (c *channel) lease(agent string) int {
-	i, ok := searchLease(c.leases, agent)
+// lease returns the place of agent's lease, making it when it is new. near is
+// where it may be.
+func (c *channel) lease(agent string, near *int) int {
+	i, ok := nearLease(c.leases, agent, near)
 	if !ok {
 		c.leases = slices.Insert(c.leases, i, lease{agent: agent})
 		c.touchAll()
@@ -226,11 +227,11 @@ func (c *channel) derive() {
 	}
 }
 
-// report takes how the channel stands at one agent. seq is the newest record:
+// report takes how the channel stands at the agent m. seq is the newest record:
 // nobody can obey what is newer. behind is set when the agent does not obey what
 // it was granted or what was cut long enough ago to have reached it.
-func (c *channel) report(p *Params, now Nanos, agent string, seq uint64, r *ChannelReport) (behind bool) {
-	i := c.lease(agent)
+func (c *channel) report(p *Params, now Nanos, m *member, seq uint64, r *ChannelReport) (behind bool) {
+	i := c.lease(m.agent, &m.near)
 	c.touch(i)
 	l := &c.leases[i]
 	before := l.claim(now)

@@ -41,6 +41,9 @@ type Fleet struct {
 
 	// What follows is derived and not part of the state.
 
+	// byAgent finds members, near is the place of the channel found last.
+	byAgent map[string]*member
+	near    int
 	// cell numbers the stretch of time that past sums were last kept in.
 	cell Nanos
 	// alarm is not later than the next instant at which a deadline of an
@@ -115,11 +118,20 @@ func (f *Fleet) Counters() Counters { return f.counters }
 
 func (f *Fleet) par() *Params { return &f.params.Params }
 
+// channel finds a channel. What follows each other is mostly of the same one, or
+// of the next.
 func (f *Fleet) channel(name string) *channel {
+	for i := f.near; i < min(f.near+2, len(f.channels)); i++ {
+		if f.channels[i].name == name {
+			f.near = i
+			return f.channels[i]
+		}
+	}
 	i, ok := slices.BinarySearchFunc(f.channels, name, func(c *channel, n string) int { return compare(c.name, n) })
 	if !ok {
 		return nil
 	}
+	f.near = i
 	return f.channels[i]
 }
 
@@ -132,23 +144,30 @@ func (f *Fleet) pool(name string) *pool {
 }
 
 func (f *Fleet) member(agent string) *member {
-	i, ok := slices.BinarySearchFunc(f.members, agent, func(m *member, n string) int { return compare(m.agent, n) })
-	if !ok {
-		return nil
+	if len(f.byAgent) != len(f.members) { // they were read
+		f.byAgent = make(map[string]*member, len(f.members))
+		for _, m := range f.members {
+			f.byAgent[m.agent] = m
+		}
 	}
-	return f.members[i]
+	return f.byAgent[agent]
 }
 
 func (f *Fleet) addMember(agent string) *member {
 	i, _ := slices.BinarySearchFunc(f.members, agent, func(m *member, n string) int { return compare(m.agent, n) })
 	m := &member{agent: agent, next: 1}
 	f.members = slices.Insert(f.members, i, m)
+	if f.byAgent == nil {
+		f.byAgent = map[string]*member{}
+	}
+	f.byAgent[agent] = m
 	return m
 }
 
 // dropMember drops the entry of an agent that holds nothing any more.
 func (f *Fleet) dropMember(gone *member) {
 	f.members = slices.DeleteFunc(f.members, func(m *member) bool { return m == gone })
+	delete(f.byAgent, gone.agent)
 	f.dirty.gone("agent/" + gone.agent)
 }
 

@@ -74,6 +74,7 @@ type Gate struct {
 	// saving is the pools that have a saver.
 	saving []*gatePool
 	swept  []*gateRequest // scratch
+	words  refusalWords
 }
 
 // gateCount is what a gate counts over the boot.

@@ -465,6 +465,24 @@ func (g *Gate) answer(now Nanos, r *gateRequest, tier int) {
 	rep.Tier, rep.Answer, rep.Reason = uint8(tier), r.route.tiers[tier].rule, "fixed answer"
 }
 
+// refusalWords are the words of the last refusal: many follow for the same cause.
+type refusalWords struct {
+	why   string
+	cause gateCause
+	text  string
+}
+
+// of returns why, with what is in the way.
+func (w *refusalWords) of(why string, cause gateCause) string {
+	if w.why != why || w.cause != cause || w.text == "" {
+		*w = refusalWords{why, cause, why}
+		if cause.String() != "" {
+			w.text = why + ": " + cause.String()
+		}
+	}
+	return w.text
+}
+
 // refuse ends r, with the route's fixed answer where it may have that.
 func (g *Gate) refuse(now Nanos, r *gateRequest, b gateBlock, why string) {
 	if tier := r.fixed(); tier >= 0 {
@@ -473,10 +491,7 @@ func (g *Gate) refuse(now Nanos, r *gateRequest, b gateBlock, why string) {
 		return
 	}
 	rep := g.reply(r, ReplyRefused)
-	rep.Class, rep.Reason = b.cause.class(), why
-	if b.cause.String() != "" {
-		rep.Reason = why + ": " + b.cause.String()
-	}
+	rep.Class, rep.Reason = b.cause.class(), g.words.of(why, b.cause)
 	if r.lastClass != 0 {
 		rep.Class = r.lastClass
 	}

@@ -211,6 +211,17 @@ func (l *lease) back(now Nanos) {
 	l.away, l.until = false, 0
 }
 
+// nearLease finds agent in leases, at near if it is there, and notes where it is:
+// agents that use the same channels have their leases at the same place in each.
+func nearLease(leases []lease, agent string, near *int) (int, bool) {
+	if i := *near; i < len(leases) && leases[i].agent == agent {
+		return i, true
+	}
+	i, ok := searchLease(leases, agent)
+	*near = i
+	return i, ok
+}
+
 // searchLease finds agent in leases, which are sorted by agent.
 func searchLease(leases []lease, agent string) (int, bool) {
 	lo, hi := 0, len(leases)

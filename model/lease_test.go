@@ -144,7 +144,7 @@ func newPasses(n int) *passes {
 	x := &passes{p: DefaultParams(), now: Minute}
 	x.c = newChannel("m", &x.p, x.now)
 	for i := range n {
-		x.c.lease(fmt.Sprintf("a%04d", i))
+		x.c.lease(fmt.Sprintf("a%04d", i), new(int))
 	}
 	return x
 }

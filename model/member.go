@@ -34,6 +34,7 @@ type member struct {
 	warned Nanos
 
 	mark dirtyMark // not state
+	near int       // place of its lease in the channel looked at last; not state
 }
 
 // here reports whether the agent holds leases that it hears about.

@@ -101,7 +101,7 @@ func (f *Fleet) FillLease(l *Lease, agent string) bool {
 		Channels: l.Channels[:0], Pools: l.Pools[:0],
 	}
 	for _, c := range f.channels {
-		i, ok := searchLease(c.leases, agent)
+		i, ok := nearLease(c.leases, agent, &m.near)
 		if !ok {
 			continue
 		}

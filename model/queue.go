@@ -79,9 +79,8 @@ func (q *gateQueue) push(r *gateRequest) {
 		q.lately = l
 	}
 	r.node = queueNode{lane: l, size: 1, least: r.tokens, heat: queueHeat(r.number)}
-	left, right := queueSplit(l.root, r)
-	l.root = queueMerge(queueMerge(left, r), right)
-	if left == nil {
+	queueAdd(&l.root, r)
+	if l.head == nil || queueLess(r, l.head) {
 		l.head = r
 	}
 	l.tokens += r.tokens
@@ -288,6 +287,26 @@ func queueFix(t *gateRequest) *gateRequest {
 		n.least = min(n.least, n.right.node.least)
 	}
 	return t
+}
+
+// queueAdd puts r into the treap at: above the first on its way down that is less
+// hot, which it divides.
+func queueAdd(at **gateRequest, r *gateRequest) {
+	for *at != nil && (*at).node.heat >= r.node.heat {
+		n := &(*at).node
+		n.size++
+		n.least = min(n.least, r.tokens)
+		if queueLess(*at, r) {
+			at = &n.right
+		} else {
+			at = &n.left
+		}
+	}
+	if *at != nil {
+		r.node.left, r.node.right = queueSplit(*at, r)
+		queueFix(r)
+	}
+	*at = r
 }
 
 // queueSplit divides t into what is served before r and the rest.

@@ -21,6 +21,7 @@ type controller struct {
 	// late are records that came while the controller was down.
 	late   []model.Record
 	tickAt int64
+	beat   model.Tick // the newest
 	// flushAt is when effects that may wait are sent, never for none.
 	flushAt  int64
 	lastTime model.Nanos
@@ -115,7 +116,8 @@ func (c *controller) tick(at int64) {
 		return
 	}
 	c.w.happened(onTick, c.place, 0)
-	c.append(&model.Tick{Term: c.fleet.Term(), Elapsed: c.w.nanos() - c.lastTime})
+	c.beat = model.Tick{Term: c.fleet.Term(), Elapsed: c.w.nanos() - c.lastTime}
+	c.append(&c.beat)
 }
 
 // flush sends what the fold asked for.
