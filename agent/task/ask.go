@@ -204,11 +204,11 @@ func (d *Desk) take(a *asked, list []askedItem, path string) *dialect.Fault {
 
 // check looks whether an item can be a call at all.
 func (d *Desk) check(a *asked, it *item) *dialect.Fault {
-	kind, ok := dialect.Of(it.Path)
+	kind, _ := dialect.Of(it.Path)
 	switch {
 	case it.Path == "":
 		return mistake(http.StatusBadRequest, "no_path", `it has no path, such as "/v1/chat/completions"`)
-	case !ok || kind.Kept():
+	case !callable(it.Path):
 		return mistake(http.StatusBadRequest, "unknown_path", "its path is not one of a call to a model")
 	case len(it.body) == 0:
 		return mistake(http.StatusBadRequest, "no_request", "it has no request")

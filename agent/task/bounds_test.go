@@ -227,3 +227,20 @@ func TestVanishedItemsAreCheap(t *testing.T) {
 		t.Errorf("%d questions for three groups of items", n)
 	}
 }
+
+// TestRoomsSpeakForTheirTenant holds that a call of a tenant's room is that
+// tenant's, whatever a record says: another agent may have written it that may
+// speak for nobody else.
+func TestRoomsSpeakForTheirTenant(t *testing.T) {
+	d, server := newDesk(t)
+	keep, err := natslog.NewTasks(server.nc, "test", "a", "ads")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{room: &room{Desk: d.Desk, keep: keep}, item: &item{Path: "/v1/embeddings"}}
+	w.job = &job{Owner: jobKey(OfTenant+"content", ""), Header: map[string]string{"X-Weir-Tenant": "content"}}
+	h := w.request(t.Context()).Header
+	if tenant, owner := h.Get("X-Weir-Tenant"), h.Get("X-Api-Key"); tenant != "ads" || owner != jobKey(OfTenant+"ads", "") {
+		t.Errorf("a call of %s, whose answers are shared with %s", tenant, owner)
+	}
+}

@@ -73,9 +73,9 @@ func (w *worker) call(ctx context.Context) verdict {
 
 // request is the item as a call.
 func (w *worker) request(ctx context.Context) *http.Request {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://weir"+w.item.Path, bytes.NewReader(w.item.body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, origin+w.item.Path, bytes.NewReader(w.item.body))
 	if err != nil {
-		panic(fmt.Sprintf("task: BUG: path of an item: %v", err)) // it was checked before it was kept
+		panic(fmt.Sprintf("task: BUG: path of an item: %v", err)) // it is checked when it is read
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("X-Weir-Priority", model.PriorityBatch.String())
@@ -83,6 +83,10 @@ func (w *worker) request(ctx context.Context) *http.Request {
 	r.Header.Set("X-Api-Key", w.job.Owner) // goes no further: it tells whose answers may be shared
 	for name, value := range w.job.Header {
 		r.Header.Set(name, value)
+	}
+	if tenant := w.keep.Tenant(); tenant != "" { // whoever reaches its room speaks for nobody else
+		r.Header.Set("X-Weir-Tenant", tenant)
+		r.Header.Set("X-Api-Key", jobKey(OfTenant+tenant, ""))
 	}
 	left := instant(w.job.Expires).Sub(w.keep.Now())
 	r.Header.Set("X-Weir-Deadline-Ms", strconv.FormatInt(max(1, min(deadline, left).Milliseconds()), 10))

@@ -250,14 +250,8 @@ func (d *room) job(ctx context.Context, key string) (*job, uint64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	j := &job{}
-	if err := decode(r.Data, j, &j.V); err != nil {
-		return nil, 0, err
-	}
-	if j.Items < 1 || j.Items > MaxItems || j.Lane < 0 || j.Lane >= d.keep.Lanes() || !plain(j.UID) {
-		return nil, 0, errRecord
-	}
-	return j, r.Seq, nil
+	j, err := decodeJob(r.Data, d.keep.Lanes())
+	return j, r.Seq, err
 }
 
 // find returns an owner's task, or errGone.
@@ -283,7 +277,9 @@ func (d *room) state(ctx context.Context, uid string, n int) (status, error) {
 }
 
 func readStatus(r natslog.Record) (s status, err error) {
-	err = decode(r.Data, &s, &s.V)
+	if err = decode(r.Data, &s, &s.V); err == nil && min(s.Round, s.Tries, s.Waits, s.Repeated, s.HTTP, s.Size) < 0 {
+		err = errRecord
+	}
 	s.seq = r.Seq
 	return s, err
 }

@@ -8,10 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"weir/agent/dialect"
 	"weir/events"
 )
 
@@ -148,11 +151,44 @@ func decodeItem(data []byte) (*item, error) {
 	if err := decode(head, it, &it.V); err != nil {
 		return nil, err
 	}
-	if !ok || it.N < 0 || it.N >= MaxItems || !plain(it.UID) || !plain(it.Key) {
+	if !ok || it.N < 0 || it.N >= MaxItems || !plain(it.UID) || !plain(it.Key) || !callable(it.Path) {
 		return nil, errRecord
 	}
 	it.body = body
 	return it, nil
+}
+
+// callable reports whether a call can be made of a path: of one to a model, that
+// a request can be made with.
+func callable(path string) bool {
+	kind, ok := dialect.Of(path)
+	if !ok || kind.Kept() {
+		return false
+	}
+	u, err := url.Parse(origin + path)
+	return err == nil && u.Path == path
+}
+
+// origin begins the URLs of calls, which go where the gate says.
+const origin = "http://weir"
+
+// decodeJob reads the task of a room with so many lanes. Another agent wrote it,
+// which may be hostile: what a call is made of must be as it is when a client
+// asks.
+func decodeJob(data []byte, lanes int) (*job, error) {
+	j := &job{}
+	if err := decode(data, j, &j.V); err != nil {
+		return nil, err
+	}
+	if j.Items < 1 || j.Items > MaxItems || j.Lane < 0 || j.Lane >= lanes || !plain(j.UID) || !plain(j.Owner) {
+		return nil, errRecord
+	}
+	for name, value := range j.Header {
+		if !slices.Contains(keptHeaders[:], name) || len(value) > maxHeader || strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+			return nil, errRecord
+		}
+	}
+	return j, nil
 }
 
 // plain reports whether s can be a token of a key.

@@ -509,33 +509,34 @@ func TestBadTasks(t *testing.T) {
 		word string
 		head []string
 	}{
-		"nothing":       {"", 400, "invalid_body", nil},
-		"no JSON":       {"{", 400, "invalid_body", nil},
-		"a list":        {"[]", 400, "invalid_body", nil},
-		"items no list": {`{"items":{}}`, 400, "invalid_body", nil},
-		"a bad item":    {`{"items":[{},7]}`, 400, "invalid_body", nil},
-		"items null":    {`{"items":null}`, 400, "no_path", nil},
-		"no items":      {`{"items":[]}`, 400, "no_items", nil},
-		"no path":       {`{"request":{}}`, 400, "no_path", nil},
-		"files":         {`{"path":"/v1/files","request":{}}`, 400, "unknown_path", nil},
-		"elsewhere":     {`{"path":"/v1/../admin","request":{}}`, 400, "unknown_path", nil},
-		"no request":    {`{"path":"/v1/chat/completions"}`, 400, "no_request", nil},
-		"no model":      {`{"path":"/v1/chat/completions","request":{}}`, 400, "invalid_request", nil},
-		"null":          {`{"path":"/v1/chat/completions","request":null}`, 400, "invalid_request", nil},
-		"another model": {`{"path":"/v1/chat/completions","request":{"model":"none"}}`, 404, "model_not_found", nil},
-		"a stream":      {`{"path":"/v1/chat/completions","request":{"model":"route","stream":true}}`, 400, "no_stream", nil},
-		"GET":           {`{"method":"GET","url":"/v1/chat/completions","body":{"model":"route"}}`, 400, "invalid_method", nil},
-		"twice an id":   {`{"path":"/v1/chat/completions","items":[{"id":"a","request":` + chat("a") + `},{"id":"a","request":` + chat("b") + `}]}`, 400, "duplicate_id", nil},
-		"a long id":     {`{"items":[{"id":"` + strings.Repeat("i", 65) + `"}]}`, 400, "invalid_id", nil},
-		"an odd id":     {`{"id":"../x","path":"/v1/chat/completions","request":` + chat("a") + `}`, 400, "invalid_id", nil},
-		"a large item":  {single(long), 413, "request_too_large", nil},
-		"a large task":  {`{"x":"` + strings.Repeat("x", task.MaxPost) + `"}`, 413, "request_too_large", nil},
-		"many items":    {`{"items":[` + strings.Repeat("{},", task.MaxItems) + `{}]}`, 413, "too_many_items", nil},
-		"many lines":    {strings.Repeat("{}\n", task.MaxItems+1), 413, "too_many_items", []string{"Content-Type", "application/x-ndjson"}},
-		"a bad line":    {"{}\n[", 400, "invalid_body", []string{"Content-Type", "application/jsonl"}},
-		"a long key":    {single("a"), 400, "invalid_idempotency_key", []string{"Idempotency-Key", strings.Repeat("k", 257)}},
-		"a long header": {single("a"), 400, "invalid_header", []string{"X-Weir-Capability", strings.Repeat("k", 257)}},
-		"an odd header": {single("a"), 400, "invalid_priority", []string{"X-Weir-Priority", "first"}},
+		"nothing":          {"", 400, "invalid_body", nil},
+		"no JSON":          {"{", 400, "invalid_body", nil},
+		"a list":           {"[]", 400, "invalid_body", nil},
+		"items no list":    {`{"items":{}}`, 400, "invalid_body", nil},
+		"a bad item":       {`{"items":[{},7]}`, 400, "invalid_body", nil},
+		"items null":       {`{"items":null}`, 400, "no_path", nil},
+		"no items":         {`{"items":[]}`, 400, "no_items", nil},
+		"no path":          {`{"request":{}}`, 400, "no_path", nil},
+		"files":            {`{"path":"/v1/files","request":{}}`, 400, "unknown_path", nil},
+		"elsewhere":        {`{"path":"/v1/../admin","request":{}}`, 400, "unknown_path", nil},
+		"no request":       {`{"path":"/v1/chat/completions"}`, 400, "no_request", nil},
+		"no model":         {`{"path":"/v1/chat/completions","request":{}}`, 400, "invalid_request", nil},
+		"null":             {`{"path":"/v1/chat/completions","request":null}`, 400, "invalid_request", nil},
+		"another model":    {`{"path":"/v1/chat/completions","request":{"model":"none"}}`, 404, "model_not_found", nil},
+		"a stream":         {`{"path":"/v1/chat/completions","request":{"model":"route","stream":true}}`, 400, "no_stream", nil},
+		"GET":              {`{"method":"GET","url":"/v1/chat/completions","body":{"model":"route"}}`, 400, "invalid_method", nil},
+		"twice an id":      {`{"path":"/v1/chat/completions","items":[{"id":"a","request":` + chat("a") + `},{"id":"a","request":` + chat("b") + `}]}`, 400, "duplicate_id", nil},
+		"a long id":        {`{"items":[{"id":"` + strings.Repeat("i", 65) + `"}]}`, 400, "invalid_id", nil},
+		"a path of no URL": {`{"path":"/v1/images/\u0001","request":` + chat("a") + `}`, 400, "unknown_path", nil},
+		"an odd id":        {`{"id":"../x","path":"/v1/chat/completions","request":` + chat("a") + `}`, 400, "invalid_id", nil},
+		"a large item":     {single(long), 413, "request_too_large", nil},
+		"a large task":     {`{"x":"` + strings.Repeat("x", task.MaxPost) + `"}`, 413, "request_too_large", nil},
+		"many items":       {`{"items":[` + strings.Repeat("{},", task.MaxItems) + `{}]}`, 413, "too_many_items", nil},
+		"many lines":       {strings.Repeat("{}\n", task.MaxItems+1), 413, "too_many_items", []string{"Content-Type", "application/x-ndjson"}},
+		"a bad line":       {"{}\n[", 400, "invalid_body", []string{"Content-Type", "application/jsonl"}},
+		"a long key":       {single("a"), 400, "invalid_idempotency_key", []string{"Idempotency-Key", strings.Repeat("k", 257)}},
+		"a long header":    {single("a"), 400, "invalid_header", []string{"X-Weir-Capability", strings.Repeat("k", 257)}},
+		"an odd header":    {single("a"), 400, "invalid_priority", []string{"X-Weir-Priority", "first"}},
 	} {
 		if got := s.ask("POST", "/weir/tasks", c.body, c.head...); got.code != c.code || got.task.Error.Code != c.word || got.task.Error.Message == "" {
 			t.Errorf("%s: %d %.300s, want %d %s", name, got.code, got.body, c.code, c.word)
@@ -602,6 +603,62 @@ func TestRoomsOfTenants(t *testing.T) {
 	}
 	if got := all.ask("GET", "/weir/tasks/"+ids["other"], "", as("other")...); got.task.State != "queued" || h.called("of other") != 0 {
 		t.Errorf("nobody works on the tasks of all others, and: %s", got.body)
+	}
+}
+
+// TestRecordsOfAHostileWorker puts records into the room that no sidecar writes,
+// which would break what reads them: the sidecar goes on, and makes no call of
+// them.
+func TestRecordsOfAHostileWorker(t *testing.T) {
+	t.Parallel()
+	l := room
+	l.Tenants = []string{"ads"}
+	h := newHouse(t, l)
+	h.script(func(n int, prompt string, w http.ResponseWriter, r *http.Request) {
+		if prompt == "shift" && n < 3 {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		good(w, "re: "+prompt)
+	})
+	nc := h.connect(natslog.Options{Name: "hostile"})
+	t.Cleanup(nc.Close)
+	keep, err := natslog.NewTasks(nc, "test", "hostile", "ads")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(name, path, header, state, prompt string) {
+		t.Helper()
+		expires := time.Now().Add(time.Hour).UnixNano()
+		records := map[string]string{
+			"job." + name:             fmt.Sprintf(`{"v":1,"id":"x","owner":"o","uid":%q,"items":1,"expires":%d,"header":%s}`, name, expires, header),
+			"state." + name + ".0.0":  state,
+			"todo.0." + name + ".0.0": fmt.Sprintf(`{"v":1,"key":%q,"uid":%q,"path":%s,"route":"route"}`+"\n%s", name, name, path, chat(prompt)),
+		}
+		for _, key := range []string{"job.", "state.", "todo.0."} {
+			for k, text := range records {
+				if strings.HasPrefix(k, key) && text != "" {
+					if err := keep.Set(t.Context(), k, []byte(text)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+	const chats = `"/v1/chat/completions"`
+	put("path", `"/v1/images/\u0001"`, `{}`, "", "path")
+	put("host", `".evil.example/v1/chat/completions"`, `{}`, "", "host")
+	put("header", chats, `{"X-Weir-Tenant":"a\nb","Evil":"x"}`, "", "header")
+	put("shift", chats, `{}`, `{"v":1,"state":"waiting","waits":-9,"size":-5}`, "shift")
+	s := h.sidecarOf("a", false, "", "ads")
+	got := s.ask("POST", "/weir/tasks", single("well"), "X-Weir-Tenant", "ads")
+	if end := s.await(got.task.ID, "X-Weir-Tenant", "ads"); end.task.State != "completed" {
+		t.Errorf("%s", end.body)
+	}
+	for _, prompt := range []string{"path", "host", "header", "shift"} {
+		if n := h.called(prompt); n != 0 {
+			t.Errorf("%d calls of %q", n, prompt)
+		}
 	}
 }
 
