@@ -263,6 +263,11 @@ func (r *calibrated) print(out io.Writer) error {
 		for _, s := range p.Concurrency {
 			fmt.Fprintf(w, "  concurrency\t%s\tfrom %s to %s\n", bounds90(s.Estimate), s.From.Duration().Round(time.Second), s.To.Duration().Round(time.Second))
 		}
+		if p.Capacity != nil {
+			for _, b := range p.Capacity.Bends {
+				fmt.Fprintf(w, "  most answers with\t%s in flight\tat %s, by what calls took\n", bounds90(b.Estimate), b.At.Duration().Round(time.Second/10))
+			}
+		}
 		fmt.Fprintf(w, "  requests a minute\t%s\t%s\n", bounds90(p.Requests.Estimate), p.Requests.Window)
 		fmt.Fprintf(w, "  tokens a minute\t%s\t%s\n", bounds90(p.Tokens.Estimate), p.Tokens.Window)
 		l := &p.Latency

@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/model"
@@ -13,10 +14,13 @@ type Provider struct {
 	Calls   int    `json:"calls"`
 	// Concurrency is how many calls it has in hand at most, running or queued,
 	// beside those of others; a stretch of time each.
-	Concurrency []Span  `json:"concurrency"`
-	Requests    Rate    `json:"requests_per_minute"`
-	Tokens      Rate    `json:"tokens_per_minute"`
-	Latency     Latency `json:"latency"`
+	Concurrency []Span `json:"concurrency"`
+	// Capacity is nil where refusals bound the concurrency, and where times do
+	// not tell of any.
+	Capacity *Capacity `json:"capacity,omitempty"`
+	Requests Rate      `json:"requests_per_minute"`
+	Tokens   Rate      `json:"tokens_per_minute"`
+	Latency  Latency   `json:"latency"`
 	// Busy are refusals for want of room, Limited those for a rate.
 	Busy    Refusal `json:"busy"`
 	Limited Refusal `json:"limited"`
@@ -83,8 +87,14 @@ func (l *Log) provider(channel int, begin, end model.Nanos) Provider {
 			*of, _ = rate(calls, as == causeTokens, is(as))
 		}
 	}
+	if slices.ContainsFunc(p.Concurrency, func(s Span) bool { return s.Open }) {
+		p.Capacity = capacity(calls, begin, end)
+	}
 	p.Latency = latency(calls, p.relative(calls, load, begin))
-	p.Latency.slow(p.cap())
+	if p.Latency.slow(p.cap()); p.Capacity != nil {
+		p.Capacity.meet(p.Concurrency)
+		p.Capacity.law(&p.Latency)
+	}
 	p.Busy = l.refusalOf(calls, is(causeRoom))
 	p.Limited = l.refusalOf(calls, func(c *call) bool { m := meant(c); return m == causeRequests || m == causeTokens })
 	p.noise(calls)
@@ -129,13 +139,16 @@ func (l *Log) meaning(calls []call, load []load, p *Provider) (func(*call) cause
 	}, known
 }
 
-// relative is the load of each call as it would be at the largest cap: half of
-// a cap is half of it whichever stood at that time.
+// relative is the load of each call as it would be at the largest cap, or at the
+// first capacity: half of a cap is half of it whichever stood at that time.
 func (p *Provider) relative(calls []call, load []load, begin model.Nanos) []float64 {
 	out := make([]float64, len(load))
 	most, at := p.cap(), 0
 	for i := range load {
-		out[i] = load[i].mean()
+		if out[i] = load[i].mean(); p.Capacity != nil {
+			out[i] *= p.Capacity.Bends[0].Best / p.Capacity.at(calls[i].sent-begin)
+			continue
+		}
 		for at+1 < len(p.Concurrency) && calls[i].sent-begin >= p.Concurrency[at+1].From {
 			at++
 		}
@@ -191,7 +204,10 @@ func (p *Provider) notes(calls []call) {
 	if p.cap() > 0 {
 		say("slots, a queue before them and other tenants' part are not told apart: only how many calls fit in all")
 	}
-	if n := len(p.Latency.Load); n > 0 && p.cap() == 0 && p.Latency.Load[n-1].Ratio > 1.15 {
+	if c := p.Capacity; c != nil {
+		say("by what calls took, %.0f in flight get the most answers a second at first and %.0f at the end; how many more are let through is known from below only", c.Bends[0].Best, c.Bends[len(c.Bends)-1].Best)
+	}
+	if n := len(p.Latency.Load); n > 0 && p.cap() == 0 && p.Capacity == nil && p.Latency.Load[n-1].Ratio > 1.15 {
 		say("calls took %.2f times as long with %.0f in flight, but no cap is known, so the world has no slowdown", p.Latency.Load[n-1].Ratio, p.Latency.Load[n-1].InFlight)
 	}
 	var other, broken int

@@ -3,7 +3,6 @@ package calibrate
 import (
 	"math"
 	"slices"
-	"time"
 
 	"weir/model"
 )
@@ -48,14 +47,16 @@ const maxFit = 50_000
 // sample is one call's size, time and load.
 type sample struct {
 	in, out, took, load float64
-	bin                 int
+	// at is the middle of its life, in seconds since the log's first call.
+	at  float64
+	bin int
 }
 
 // latency fits the time of successful calls: base + input/p + output/q, times
 // a factor of the load. Both are fitted in turn, errors being relative.
 // load is what was in flight when each call was sent.
 func latency(calls []call, load []float64) Latency {
-	all := samples(calls, load)
+	all := samples(calls, load, 0)
 	l := Latency{Calls: len(all), Factor: 1}
 	if len(all) < 10 {
 		if len(all) > 0 {
@@ -92,7 +93,8 @@ func latency(calls []call, load []float64) Latency {
 	return l
 }
 
-func samples(calls []call, load []float64) []sample {
+// samples are the answered calls, load being what was in flight beside each.
+func samples(calls []call, load []float64, begin model.Nanos) []sample {
 	n := 0
 	for i := range calls {
 		if model.Class(calls[i].class) == model.ClassOK && calls[i].took > 0 {
@@ -107,7 +109,10 @@ func samples(calls []call, load []float64) []sample {
 			continue
 		}
 		if n--; n%every == 0 {
-			all = append(all, sample{in: float64(c.input), out: float64(c.output), took: float64(c.took) / float64(time.Second), load: load[i]})
+			all = append(all, sample{
+				in: float64(c.input), out: float64(c.output), took: c.took.Duration().Seconds(), load: load[i],
+				at: (c.sent + c.took/2 - begin).Duration().Seconds(),
+			})
 		}
 	}
 	return all

@@ -219,7 +219,7 @@ func (b *builder) provider(p *Provider) {
 	b.line("    # base %s ms, prefill %s, output %s tokens/s", show(l.BaseMS), show(l.Input), show(l.Output))
 	b.line("    service: {base: %s%s%s, cv: %.3f}", time.Duration(l.BaseMS.Best*1e6).Round(time.Microsecond), speed("prefill_tokens_per_s", l.Input), speed("output_tokens_per_s", l.Output), min(l.CV, 3))
 	if l.Factor > 1 {
-		b.line("    slowdown: {from: %.2f, factor: %.3f}", l.From, l.Factor)
+		b.line("    slowdown: {from: %.4f, factor: %.3f}", l.From, l.Factor)
 	}
 	if p.NoiseRate > 0 {
 		b.line("    noise: {error_rate: %.6f, status: %d}", min(p.NoiseRate, 1), min(max(p.NoiseStatus, 400), 599))
@@ -267,12 +267,32 @@ func (b *builder) concurrency(p *Provider) {
 	for _, s := range p.Concurrency {
 		b.line("    # concurrency from %s to %s: %s", s.From.Duration().Round(time.Second), s.To.Duration().Round(time.Second), s.interval())
 	}
-	if p.cap() > 0 {
+	c := p.Capacity
+	switch {
+	case c != nil:
+		for _, x := range c.Bends {
+			b.line("    # most answers a second at %s: with %.4g in flight, %s", x.At.Duration().Round(time.Millisecond), x.Best, x.interval())
+		}
+		b.line("    concurrency: %d\n    queue: %d", c.slotsAt(0), c.queue)
+	case p.cap() > 0:
 		b.line("    concurrency: %d", p.slots(&p.Concurrency[0]))
 	}
 }
 
+// slotsAt are the slots in the file at a bend.
+func (c *Capacity) slotsAt(k int) int64 {
+	return max(int64(math.Round(c.Bends[k].Best*c.slots)), 1)
+}
+
 func (b *builder) changes(p *Provider) {
+	if c := p.Capacity; c != nil {
+		b.line("    changes:")
+		for k := range c.Bends[1:] {
+			from, to := c.Bends[k].At, c.Bends[k+1].At
+			b.line("      - {at: %s, over: %s, set: {concurrency: %d}}", from.Duration().Round(time.Millisecond), (to - from).Duration().Round(time.Millisecond), c.slotsAt(k+1))
+		}
+		return
+	}
 	if p.cap() == 0 || len(p.Concurrency) < 2 {
 		return
 	}

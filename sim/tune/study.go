@@ -89,6 +89,7 @@ type Trial struct {
 	// Losses are the means of the objectives over what it lived through.
 	Losses Losses
 
+	params model.Params
 	batch  int   // those asked for together have the same
 	moved  []int // axes on which it differs from its parent, at the start
 	effect float64
@@ -278,7 +279,7 @@ func (s *study) ask(kind string, points []point, state *CMAState) ([]*Trial, err
 
 func (s *study) trial(kind string, x point) *Trial {
 	p := s.space.params(x)
-	return &Trial{ID: -1, Kind: kind, Values: x, Hash: p.Hash()}
+	return &Trial{ID: -1, Kind: kind, Values: x, Hash: p.Hash(), params: p}
 }
 
 // live lives every trial through every pair, except what is known already.
@@ -300,7 +301,7 @@ func (s *study) live(trials []*Trial, pairs []pair) error {
 				continue
 			}
 			keys = append(keys, k)
-			jobs = append(jobs, Job{p.incident, p.seed, s.space.params(t.Values)})
+			jobs = append(jobs, Job{p.incident, p.seed, t.params})
 		}
 	}
 	if len(jobs) == 0 {

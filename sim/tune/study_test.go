@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -347,7 +348,8 @@ func TestSpace(t *testing.T) {
 }
 
 // BenchmarkStudy is what a study of a thousand trials of six parameters costs
-// beside its runs, a trial.
+// beside its runs, for each trial, and how that compares with the strategy alone
+// in the same run.
 func BenchmarkStudy(b *testing.B) {
 	c := Config{
 		Trials: 1000, Seeds: 2, Seed: 1, InForce: model.DefaultParams(), Weights: DefaultWeights(), Tail: 0.25,
@@ -355,10 +357,39 @@ func BenchmarkStudy(b *testing.B) {
 		Incidents: []Incident{{"one", "1"}, {"two", "2"}, {"three", "3"}},
 	}
 	v := &valley{best: defaults(c.Only...), price: 1, luck: 0.01}
+	var runs, alone time.Duration
+	eval := func(jobs []Job, take func(Outcome) error) error {
+		began := b.Elapsed()
+		out := make([]Outcome, len(jobs))
+		for i := range jobs {
+			out[i] = v.outcome(jobs[i])
+		}
+		runs += b.Elapsed() - began
+		for _, o := range out {
+			if err := take(o); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for b.Loop() {
-		if _, err := Run(c, NewJournal(nil), v.eval, nil); err != nil {
+		if _, err := Run(c, NewJournal(nil), eval, nil); err != nil {
 			b.Fatal(err)
 		}
+		began := b.Elapsed()
+		cma := NewCMA(make([]float64, len(c.Only)), 0.3, 0, 1)
+		for n := 0; n < c.Trials; n += len(cma.Ask()) {
+			costs := make([]float64, len(cma.Ask()))
+			for i, x := range cma.Ask() {
+				costs[i] = ellipsoid(x)
+			}
+			if err := cma.Tell(costs); err != nil {
+				b.Fatal(err)
+			}
+		}
+		alone += b.Elapsed() - began
 	}
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*c.Trials), "us/trial")
+	own := (b.Elapsed() - runs - alone).Seconds()
+	b.ReportMetric(1e6*own/float64(b.N*c.Trials), "us/trial")
+	b.ReportMetric(own/alone.Seconds(), "x-strategy")
 }
