@@ -47,6 +47,9 @@ func admitted(ctx context.Context, c *Client) error {
 // TestAcquireAllocates holds a call through the library free of allocation where
 // the permit stays in the function that acquired it.
 func TestAcquireAllocates(t *testing.T) {
+	if testing.CoverMode() != "" {
+		t.Skip("counting what is covered makes Acquire too large to become part of its caller")
+	}
 	c := benchClient(t, nil)
 	ctx := t.Context()
 	call := func() {
