@@ -23,6 +23,7 @@ type Client struct {
 	estimates estimates
 	outputs   outputs
 	minutes   minutes
+	stopping  atomic.Bool // what is refused now may be asked for again, elsewhere or soon
 	spool     *spool
 	unknown   *unknowns
 	tracer    *trace.Tracer
@@ -122,6 +123,7 @@ const farewell = time.Second
 // flight as given up, says goodbye within a second more, and returns ctx's
 // error.
 func (c *Client) Close(ctx context.Context) error {
+	c.stopping.Store(true)
 	now := c.now()
 	c.mu.Lock()
 	c.gate.Stop(now)

@@ -303,7 +303,9 @@ func (x *exchange) refuse(f *dialect.Fault) *http.Response {
 	f.Request = x.name()
 	h.Set(requestHeader(x.dialect), f.Request)
 	status := f.HTTPStatus()
-	h.Set("X-Should-Retry", "false")
+	if !f.Again {
+		h.Set("X-Should-Retry", "false")
+	}
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		wait := max(1, math.Ceil(f.Wait.Seconds()))
 		h.Set("Retry-After", strconv.FormatFloat(wait, 'f', 0, 64))

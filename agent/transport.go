@@ -204,6 +204,9 @@ func (x *exchange) failed(err error, last *attempt) (*http.Response, error) {
 				f.Position = ahead.Position
 			}
 		}
+		if x.transport.client.stopping.Load() && f.Class == model.ClassOverloaded {
+			f.Code, f.Wait, f.Again = "agent_stopping", time.Second, true
+		}
 		return x.refuse(f), nil
 	case errors.As(err, &failure):
 		if last.verbatim() {

@@ -164,7 +164,11 @@ func (g *Gate) Ask(now Nanos, a Ask) Reply {
 	r, why := g.admit(now, &a)
 	if r == nil {
 		g.number.refused++
-		return Reply{Kind: ReplyRefused, Request: a.Request, Class: ClassInvalid, Reason: why}
+		class := ClassInvalid
+		if g.stopping {
+			class = causeEnd.class()
+		}
+		return Reply{Kind: ReplyRefused, Request: a.Request, Class: class, Reason: why}
 	}
 	g.asking = r
 	g.ask(now, r)
@@ -195,7 +199,7 @@ func (g *Gate) admit(now Nanos, a *Ask) (*gateRequest, string) {
 	}
 	tiers := route.fits(a.Capability)
 	if tiers == 0 {
-		return nil, "no tier of the route can do that"
+		return nil, "no tier of the route has the capability that is asked for"
 	}
 	r := g.requests.take()
 	r.id, r.route, r.tenant, r.core = a.Request, route, a.Tenant, a.Core

@@ -18,6 +18,7 @@ const (
 	causeLate                      // its deadline has passed
 	causeGone                      // its route is no longer configured
 	causeDay                       // a day's budget is used up
+	causeEnd                       // the agent is stopping
 )
 
 func (c gateCause) class() Class {
@@ -32,7 +33,7 @@ func (c gateCause) class() Class {
 		return ClassCanceled
 	case causeGone:
 		return ClassInvalid
-	case causeNone, causeClosed, causeHalfOpen, causeDrained, causeAvoid, causeAlone, causeSlots:
+	case causeNone, causeClosed, causeHalfOpen, causeDrained, causeAvoid, causeAlone, causeSlots, causeEnd:
 	}
 	return ClassOverloaded
 }
@@ -61,7 +62,7 @@ func (c gateCause) String() string {
 		return "the rate budget is used up"
 	case causeDay:
 		return "the day's budget is used up"
-	case causeNone, causeLate, causeGone:
+	case causeNone, causeLate, causeGone, causeEnd:
 	}
 	return ""
 }

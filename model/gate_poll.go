@@ -251,7 +251,7 @@ func (g *Gate) Stop(now Nanos) {
 	now = g.tick(now)
 	g.stopping = true
 	for len(g.timers) > 0 {
-		g.refuse(now, g.timers[0].r, gateBlock{cause: causeGone, until: gateNever}, "the agent is stopping")
+		g.refuse(now, g.timers[0].r, gateBlock{cause: causeEnd, until: gateNever}, "the agent is stopping")
 	}
 	g.wantReport(now)
 }

@@ -25,6 +25,9 @@ type Fault struct {
 	Most time.Duration
 	// Position is the place in the queue, from 1; 0 for none.
 	Position int
+	// Again is set where the client's SDK may repeat the request: nothing was
+	// tried here.
+	Again bool
 	// Request is the id of the request.
 	Request string
 }

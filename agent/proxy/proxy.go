@@ -140,7 +140,7 @@ func (p *Proxy) admit(r *http.Request) *dialect.Fault {
 	}
 	c, ok := keys.client(r.Header)
 	if !ok {
-		return fault(http.StatusUnauthorized, "invalid_api_key", "no client has this key")
+		return fault(http.StatusUnauthorized, "invalid_api_key", "no client of this sidecar has this key; it takes the keys that it was configured with for clients, not a provider's")
 	}
 	if c.Tenant != "" {
 		r.Header.Set("X-Weir-Tenant", c.Tenant)

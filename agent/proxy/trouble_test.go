@@ -482,3 +482,31 @@ func TestForecast(t *testing.T) {
 	close(release)
 	all.Wait()
 }
+
+// TestStops ends a sidecar while a call runs and another waits: the first ends
+// well, and the other, like what comes later, is told that it may be repeated.
+func TestStops(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	w := newWorld(t, func(_ int, rw http.ResponseWriter, _ *http.Request) { close(begun); <-release; good(rw) },
+		func(c *agent.Config) { c.Fleet.Channels[0].Alone = 1 })
+	answers := make(chan answer, 2)
+	go func() { answers <- w.post("/v1/chat/completions", plainBody) }()
+	<-begun
+	go func() { answers <- w.post("/v1/chat/completions", plainBody) }()
+	for !strings.Contains(w.get("/weir/queue"), `"waiting":1`) {
+		time.Sleep(time.Millisecond)
+	}
+	closed := make(chan struct{})
+	go func() { defer close(closed); w.close() }()
+	refused := <-answers
+	for _, got := range []answer{refused, w.post("/v1/chat/completions", plainBody)} {
+		if e := errorOf(t, got); got.status != 503 || e.Code != "agent_stopping" || e.Type != "server_error" || got.header.Get("Retry-After") != "1" || got.header.Get("X-Should-Retry") != "" {
+			t.Errorf("%d %v %s", got.status, got.header, got.body)
+		}
+	}
+	close(release)
+	if got := <-answers; got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	<-closed
+}
