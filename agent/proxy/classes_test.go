@@ -65,7 +65,8 @@ func TestClassesOfEveryAPI(t *testing.T) {
 
 func playClass(t *testing.T, path string, r refusal, at string) {
 	s := shapeOf(path)
-	w := newWorld(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+	seen := make(chan struct{}) // the client has its first byte
+	w := newWorld(t, func(_ int, w http.ResponseWriter, req *http.Request) {
 		switch at {
 		case "body":
 			say(w, 200, r.envelope(path, false))
@@ -73,7 +74,10 @@ func playClass(t *testing.T, path string, r refusal, at string) {
 			stream(w, slices.Concat(s.start, []string{r.envelope(path, true)})...)
 		default:
 			stream(w, slices.Concat(s.start, s.delta)...)
-			pauseShort()
+			select {
+			case <-seen:
+			case <-req.Context().Done():
+			}
 			more(w, r.envelope(path, true))
 		}
 	}, func(c *agent.Config) {
@@ -81,7 +85,7 @@ func playClass(t *testing.T, path string, r refusal, at string) {
 		c.Fleet.Retry.MaxAttempts = 2
 	})
 	w.earn(4)
-	got := w.post(path, `{"model":"route","max_tokens":40,"messages":[],"input":"x","stream":`+fmt.Sprint(at != "body")+`}`)
+	got := w.watch(w.request(t.Context(), path, `{"model":"route","max_tokens":40,"messages":[],"input":"x","stream":`+fmt.Sprint(at != "body")+`}`), seen)
 	attempts := 1
 	if at == "mid-stream" {
 		if got.status != 200 || !strings.HasSuffix(got.body, r.envelope(path, true)) || got.err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -267,13 +268,28 @@ func (w *world) request(ctx context.Context, path, body string, header ...string
 
 func (w *world) do(r *http.Request) answer {
 	w.t.Helper()
+	return w.watch(r, make(chan struct{}))
+}
+
+// watch is do that closes seen once the client has the first byte of the answer.
+func (w *world) watch(r *http.Request, seen chan struct{}) answer {
+	w.t.Helper()
 	resp, err := w.server.Client().Do(r)
 	if err != nil {
 		w.t.Fatalf("call the proxy: %v", err)
 	}
 	defer resp.Body.Close()
+	var first [1]byte
+	n, err := io.ReadFull(resp.Body, first[:])
+	close(seen)
+	switch {
+	case errors.Is(err, io.EOF):
+		return answer{resp.StatusCode, resp.Header, "", nil}
+	case err != nil:
+		return answer{resp.StatusCode, resp.Header, "", err}
+	}
 	b, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, string(b), err}
+	return answer{resp.StatusCode, resp.Header, string(first[:n]) + string(b), err}
 }
 
 func (w *world) get(path string) string {
