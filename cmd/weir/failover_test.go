@@ -343,11 +343,12 @@ func (c *callers) rates(span time.Duration) <-chan float64 {
 func (f *trio) wantCounted(attempts int64) {
 	f.t.Helper()
 	for i, address := range f.http {
-		f.controllers[i].until(fmt.Sprint("count ", attempts, " attempts"), func() bool {
-			s, ok := f.status(address)
+		var s standing
+		f.controllers[i].until(fmt.Sprint("count ", attempts, " attempts"), func() (ok bool) {
+			s, ok = f.status(address)
 			return ok && s.Counters.Attempts >= attempts
 		})
-		if s, _ := f.status(address); s.Counters.Attempts != attempts || s.Counters.Lost != 0 || s.Counters.Rebases != 0 || len(s.Faults) != 0 {
+		if s.Counters.Attempts != attempts || s.Counters.Lost != 0 || s.Counters.Rebases != 0 || len(s.Faults) != 0 {
 			f.t.Errorf("controller %d: %+v, want %d attempts, none lost, no fault", i, s, attempts)
 		}
 	}
