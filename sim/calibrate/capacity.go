@@ -274,7 +274,7 @@ func (s *strained) long(load, level float64) float64 {
 	return s.table[min(k, len(s.table)-1)]
 }
 
-// cost is minus the log-likelihood of bins from..to at levels, the first being
+// costOf is minus the log-likelihood of bins from..to at levels, the first being
 // that of from.
 func (l *loaded) costOf(s *strained, from, to int, levels []float64) float64 {
 	sum := 0.0

@@ -90,11 +90,11 @@ func (w *World) Check(l *Log, o Options) error {
 	}
 	share := func(r recorded) float64 { return r.refused / max(r.attempts, 1) }
 	c.add("requests", was.requests, is.requests, 0.02*was.requests+1)
-	c.add("completed", was.completed, is.completed, 0.1*was.completed+2)
+	c.add("completed", was.completed, is.completed, 0.05*was.requests+2)
 	c.add("attempts", was.attempts, is.attempts, 0.15*was.attempts+3)
 	c.add("refused_share", share(was), share(is), max(0.03, 0.4*share(was)))
 	c.add("p50_s", was.p50, is.p50, 0.25*was.p50+0.02)
-	c.add("p95_s", was.p95, is.p95, 0.4*was.p95+0.05)
+	c.add("p95_s", was.p95, is.p95, 0.15*was.p95+0.05)
 	c.phases(passed, runs)
 	c.Safe = c.Why == ""
 	w.Report.Check = c
