@@ -311,7 +311,7 @@ func endsStream(kind string) bool {
 // failed; what is "response.x.failed" is a part of it, as a tool's call.
 func failsStream(kind string) bool {
 	part, ok := strings.CutSuffix(kind, "failed")
-	return ok && part != "" && !(strings.HasPrefix(part, "response.") && part != "response.")
+	return ok && part != "" && (part == "response." || !strings.HasPrefix(part, "response."))
 }
 
 // Close judges the answer after its last byte. transportError says what broke
