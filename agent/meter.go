@@ -36,17 +36,10 @@ const (
 
 // String returns the ending as it stands in metrics.
 func (e ending) String() string {
-	switch e {
-	case endedRefused:
-		return "refused"
-	case endedRuled:
-		return "ruled"
-	case endedUnsent:
-		return "unsent"
-	case endedMistake:
-		return "mistake"
+	if e < endedRefused {
+		return model.Class(e).String()
 	}
-	return model.Class(e).String()
+	return [...]string{"refused", "ruled", "unsent", "mistake"}[e-endedRefused]
 }
 
 // endingOf returns how an attempt that is a request's last ends that.
