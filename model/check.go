@@ -51,7 +51,8 @@ func (f *Fleet) check() error {
 func (f *Fleet) checkChannel(c *channel) error {
 	l, w := &c.latency, &c.weight
 	switch {
-	case c.window.Base <= 0 || c.window.Grown < 0 || c.window.Times < 0 || c.window.Times > latencyTimes:
+	case c.window.Base <= 0 || c.window.Grown < 0 || c.window.Times < 0 || c.window.Times > latencyTimes ||
+		c.window.SlowAt < 0 || c.window.Stand < 0 || c.window.Stand > standMost:
 		return errors.New("window")
 	case l.Samples < 0 || l.Drift < 0 || l.Mean < 0 || l.Spread < 0 || l.Recent < 0 || l.Learned < 0 || len(l.Cells) > maxCells || !slices.IsSortedFunc(l.Cells, func(a, b latencyCell) int { return cmp.Compare(a.Key, b.Key) }):
 		return errors.New("latency")

@@ -85,6 +85,10 @@ type window struct {
 	Times int64
 	// Works is set once a call ended well that was sent since the window was set.
 	Works bool
+	// SlowAt is what was in flight when latency made the last cut. Stand is how
+	// long the climb pauses at Goal since it was that again, 0 for the first time.
+	SlowAt Milli
+	Stand  Nanos
 }
 
 const (
@@ -147,6 +151,12 @@ const (
 	// what was once in flight while calls were not slow.
 	swiftTimes     = 3
 	farShare   PPM = 750_000
+	// standNear is how near to the last cut's level the next is for the same, as
+	// an inverse share of it; standPart the part of the way back to it at which
+	// the climb then pauses, standMost for how long at most.
+	standNear     = 8
+	standPart PPM = 500_000
+	standMost     = 20 * Second
 )
 
 func newWindow(p *Params) window {
@@ -233,7 +243,7 @@ func (w *window) restart(p *Params, v Milli) {
 // plateau returns the time in use before the climb goes beyond its goal.
 func (w *window) plateau(p *Params) Nanos {
 	if w.ByLatency {
-		return latencyPlateau
+		return max(latencyPlateau, w.Stand)
 	}
 	if w.Known >= plateauWhole {
 		return p.Plateau
@@ -317,6 +327,7 @@ func (w *window) settle(v Milli, now Nanos) {
 	w.RoundAt, w.RoundBase, w.RoundDone = now, v, 0
 	w.StepAt, w.StepMost = now, v
 	w.Level, w.TakenAt, w.Works, w.Near, w.Times = 0, 0, false, 0, 0
+	w.SlowAt, w.Stand = 0, 0
 }
 
 // stale reports whether a refusal of an attempt admitted under epoch says
@@ -396,9 +407,23 @@ func (w *window) slowed(p *Params, now Nanos, top Milli, inflight int64, ratio P
 	share := max(PPM(mulDiv(int64(One), int64(One), int64(max(ratio, One)))), p.LatencyCutFloor)
 	after = max(Milli(scale(int64(level), share)), p.WindowFloor)
 	after = min(after, before)
+	stand := w.again(level, took)
 	w.cut(after, now, true)
-	w.Double, w.Near = took, level
+	w.Double, w.Near, w.SlowAt = took, level, level
+	if stand > 0 {
+		w.Stand, w.Goal = stand, after+Milli(scale(int64(level-after), standPart))
+	}
 	return before, after
+}
+
+// again returns how long the climb pauses after a cut at a level, 0 unless latency
+// made the last cut at about the same: the more often, the surer it is, and the
+// less often it need be seen.
+func (w *window) again(level Milli, took Nanos) Nanos {
+	if !w.ByLatency || w.SlowAt == 0 || max(level-w.SlowAt, w.SlowAt-level) > w.SlowAt/standNear {
+		return 0
+	}
+	return min(2*max(w.Stand, took), standMost)
 }
 
 // quicken lets the climb after a cut that made calls faster go by what they take
@@ -435,7 +460,7 @@ func (w *window) approach(p *Params, top Milli, l *latency) {
 	case v >= w.Near:
 		w.quicken(p, top, l.Took)
 		w.Near = 0
-	case v >= near && w.Base < near:
+	case v >= near && w.Base < near && v >= w.Goal:
 		w.quicken(p, top, l.Took)
 	}
 }
@@ -488,4 +513,6 @@ func (c *coder) window(w *window) {
 	c.flag(&w.Works)
 	num(c, &w.Times)
 	num(c, &w.Near)
+	num(c, &w.SlowAt)
+	num(c, &w.Stand)
 }

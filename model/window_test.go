@@ -229,6 +229,42 @@ func TestWindowApproaches(t *testing.T) {
 	}
 }
 
+// TestWindowStands holds that a climb stands half of the way back to what latency
+// cut where it cut at about the same before, the longer the more often, and that
+// it goes beyond in the end; elsewhere it does not stand.
+func TestWindowStands(t *testing.T) {
+	p := DefaultParams()
+	w := newWindow(&p)
+	w.Base, w.Slow, w.RoundBase = 100_000, false, p.WindowMax
+	l := latency{Took: Second, Recent: One, Drift: One}
+	for i, c := range []struct {
+		inflight int64
+		stand    Nanos
+	}{{100, 0}, {95, 2 * Second}, {100, 4 * Second}, {92, 8 * Second}, {100, 16 * Second}, {100, 20 * Second}, {60, 0}, {70, 0}} {
+		w.Base, w.Goal, w.Grown = Milli(c.inflight)*1000, 0, 0 // as far as it climbed
+		_, after := w.slowed(&p, 0, 0, c.inflight, 125*One/100, Second)
+		w.Drained, w.Used, w.Calm, w.RoundBase = true, true, true, p.WindowMax
+		if w.Stand != c.stand {
+			t.Fatalf("cut %d stands for %s, want %s", i, w.Stand, c.stand)
+		}
+		goal := after + (Milli(c.inflight)*1000-after)/2
+		stood := Nanos(0)
+		for v := w.value(&p, 0); v < Milli(c.inflight)*1000; v = w.value(&p, 0) {
+			w.approach(&p, 0, &l)
+			w.advance(50 * Millisecond)
+			if v >= goal-1000 && v <= goal+10 {
+				stood += 50 * Millisecond
+			}
+			if stood > Minute {
+				t.Fatalf("cut %d stands for ever at %d", i, v)
+			}
+		}
+		if stood < c.stand/3 {
+			t.Errorf("cut %d stood at %d for %s of %s", i, goal, stood, c.stand)
+		}
+	}
+}
+
 // TestWindowClimbsSwiftly holds that the window climbs twice as fast once half as
 // much again as it was is no slower, up to three quarters of what once was, and
 // by steps again once calls got slow.
