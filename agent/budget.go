@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -237,6 +238,13 @@ func (m *minutes) learn(channel string, hints []model.LimitHint) {
 		m.by = map[string]model.Tokens{}
 	}
 	m.by[channel] = model.Tokens(most)
+}
+
+// keep forgets channels that are no longer configured.
+func (m *minutes) keep(channels map[string]*model.ChannelConfig) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.by, func(name string, _ model.Tokens) bool { return channels[name] == nil })
 }
 
 func (m *minutes) of(channel string) model.Tokens {

@@ -257,6 +257,8 @@ func (c *Client) setConfig(seq uint64, cfg *model.Config) {
 	}
 	c.fleet.Store(f)
 	c.meter.keep(f.routes)
+	c.estimates.keep(f.channels)
+	c.minutes.keep(f.channels)
 	c.gate.SetConfig(now, seq, f.config)
 	c.after(now)
 }

@@ -29,6 +29,13 @@ type estimates struct {
 	by map[string]*estimate // by channel
 }
 
+// keep forgets channels that are no longer configured.
+func (e *estimates) keep(channels map[string]*model.ChannelConfig) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.by, func(name string, _ *estimate) bool { return channels[name] == nil })
+}
+
 // estimate is what one channel's reports came to, in tokens that fade.
 type estimate struct {
 	estimated, used float64

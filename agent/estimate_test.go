@@ -50,6 +50,25 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
+// TestChannelsAreForgotten holds that what is learned of channels does not grow
+// with every push that renames one.
+func TestChannelsAreForgotten(t *testing.T) {
+	var (
+		e    estimates
+		told minutes
+	)
+	for _, name := range []string{"main", "old"} {
+		e.learn(name, 100, 150)
+		told.learn(name, []model.LimitHint{{Dimension: model.DimTokens, Limit: 1000}})
+	}
+	channels := map[string]*model.ChannelConfig{"main": {}}
+	e.keep(channels)
+	told.keep(channels)
+	if len(e.by) != 1 || len(told.by) != 1 || told.of("main") != 1000 {
+		t.Errorf("left are %v and %v", e.by, told.by)
+	}
+}
+
 // TestUsualTotal holds that an attempt ends by itself where the fleet sets no
 // time.
 func TestUsualTotal(t *testing.T) {
