@@ -199,6 +199,24 @@ func (f *Fleet) explore(c *channel, v Milli) Milli {
 	return less
 }
 
+// exploreOn goes on where less in flight made calls faster: what does best may be
+// further down, and step by step it is found, until a step makes nothing faster.
+func (f *Fleet) exploreOn(c *channel, fx *Effects) {
+	l, par := &c.latency, f.parOf(c)
+	before := c.window.value(par, c.top())
+	if before < exploreLeast {
+		return
+	}
+	less := max(Milli(scale(int64(before), exploreShare)), par.WindowFloor)
+	l.Explored = f.now
+	c.window.cut(less, f.now, true)
+	c.window.Double = l.Took
+	l.try(f.now, before, less, l.long(), true)
+	f.cutMade(c, before)
+	f.decide(fx, Decision{Channel: c.name, Rule: RuleLatencyCut, Before: int64(before), After: int64(less), Reason: "calls are faster with less in flight; tried at still less"})
+	fx.Now = true
+}
+
 // judgeLatency shrinks a window whose calls have become slow under its load,
 // and gives back what it took if that did not make them faster.
 func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
@@ -209,8 +227,12 @@ func (f *Fleet) judgeLatency(c *channel, fx *Effects) {
 	if l.onTrial(f.now) {
 		switch l.verdict(par) {
 		case faster:
+			explored := l.Exploring
 			l.helped()
 			c.window.quicken(par, c.top(), l.Took)
+			if explored {
+				f.exploreOn(c, fx)
+			}
 		case same:
 			back, rebase := l.futile()
 			f.giveBack(c, back, rebase, fx)

@@ -269,3 +269,37 @@ func TestLatencyTakesAnything(t *testing.T) {
 		}
 	})
 }
+
+// TestExploresOn holds that a refused window that does better at less is tried
+// at less again, until a step makes nothing faster: that one is given back.
+func TestExploresOn(t *testing.T) {
+	f := foldReports(nil)
+	c, par := f.channel("m"), f.par()
+	w, l := &c.window, &c.latency
+	w.cut(100_000, f.now, false)
+	f.explore(c, 100_000)
+	// told is what becomes of the trial when calls take so long, of what they did.
+	told := func(ratio PPM) *Effects {
+		f.now = l.From + Second
+		w.Drained, l.Samples, l.Learned, l.Recent, l.Mean, l.Spread = true, mostGain, meanGain, ratio, ratio, 0
+		fx := &Effects{}
+		f.judgeLatency(c, fx)
+		return fx
+	}
+	for i, want := range []Milli{64_000, 51_200} {
+		epoch := w.Epoch
+		fx := told(l.TrialRatio * 8 / 10)
+		if got := w.value(par, 0); got != want || w.Epoch != epoch+1 || !l.onTrial(f.now) || !fx.Now || len(fx.Decisions) != 1 {
+			t.Fatalf("step %d: window %d, epoch %d after %d, on trial %v, %+v; want %d", i, got, w.Epoch, epoch, l.onTrial(f.now), fx, want)
+		}
+	}
+	told(l.TrialRatio)
+	if got := w.value(par, 0); got != 64_000 || l.onTrial(f.now) {
+		t.Errorf("a step that made nothing faster leaves %d, on trial %v", got, l.onTrial(f.now))
+	}
+	w.cut(exploreLeast, f.now, false)
+	f.explore(c, exploreLeast)
+	if told(l.TrialRatio * 8 / 10); l.onTrial(f.now) {
+		t.Errorf("a window of %d is tried at still less", w.value(par, 0))
+	}
+}
