@@ -265,7 +265,7 @@ func (r *calibrated) print(out io.Writer) error {
 		}
 		if p.Capacity != nil {
 			for _, b := range p.Capacity.Bends {
-				fmt.Fprintf(w, "  most answers with\t%s in flight\tat %s, by what calls took\n", bounds90(b.Estimate), b.At.Duration().Round(time.Second/10))
+				fmt.Fprintf(w, "  most answers with\t%s in flight\tat %s, by what calls took\n", bounds90(b.Whole()), b.At.Duration().Round(time.Second/10))
 			}
 		}
 		fmt.Fprintf(w, "  requests a minute\t%s\t%s\n", bounds90(p.Requests.Estimate), p.Requests.Window)

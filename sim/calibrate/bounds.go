@@ -123,7 +123,7 @@ func (l *loaded) bounds(near []*strained, k int) Estimate {
 
 // shape is what a law of this shape and a course of straight pieces leave out
 // on each side, found with worlds whose capacity is known.
-const shape = 0.04
+const shape = 0.08
 
 // boundless reports whether what was seen around a bin bears any capacity
 // above.

@@ -39,6 +39,13 @@ type Bend struct {
 	Estimate
 }
 
+// Whole returns the estimate in whole calls, its bounds rounded outwards.
+func (b *Bend) Whole() Estimate {
+	e := b.Estimate
+	e.Low, e.Best, e.High = math.Floor(e.Low), math.Round(e.Best), math.Ceil(e.High)
+	return e
+}
+
 const (
 	// tick is how finely loads and capacities are told apart, in logarithms.
 	tick = 0.03

@@ -99,8 +99,8 @@ func TestCapacities(t *testing.T) {
 	if held < least {
 		t.Errorf("%d of %d intervals hold the true capacity, want %d", held, worlds, least)
 	}
-	if m := widths[len(widths)/2]; worlds == 50 && m > 0.25 { // the middle one of three is luck
-		t.Errorf("the median interval is %.2f of the capacity wide, want 0.25 at most", m)
+	if m := widths[len(widths)/2]; worlds == 50 && m > 0.35 { // the middle one of three is luck
+		t.Errorf("the median interval is %.2f of the capacity wide, want 0.35 at most", m)
 	}
 }
 

@@ -270,8 +270,9 @@ func (b *builder) concurrency(p *Provider) {
 	c := p.Capacity
 	switch {
 	case c != nil:
-		for _, x := range c.Bends {
-			b.line("    # most answers a second at %s: with %.4g in flight, %s", x.At.Duration().Round(time.Millisecond), x.Best, x.interval())
+		for k := range c.Bends {
+			x := c.Bends[k].Whole()
+			b.line("    # most answers a second at %s: with %.0f in flight, %s", c.Bends[k].At.Duration().Round(time.Millisecond), x.Best, x.interval())
 		}
 		b.line("    concurrency: %d\n    queue: %d", c.slotsAt(0), c.queue)
 	case p.cap() > 0:
