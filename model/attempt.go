@@ -202,16 +202,12 @@ func (f *Fleet) explore(c *channel, v Milli) Milli {
 // exploreOn goes on where less in flight made calls faster: what does best may be
 // further down, and step by step it is found, until a step makes nothing faster.
 func (f *Fleet) exploreOn(c *channel, fx *Effects) {
-	l, par := &c.latency, f.parOf(c)
-	before := c.window.value(par, c.top())
+	before := c.window.value(f.parOf(c), c.top())
 	if before < exploreLeast {
 		return
 	}
-	less := max(Milli(scale(int64(before), exploreShare)), par.WindowFloor)
-	l.Explored = f.now
-	c.window.cut(less, f.now, true)
-	c.window.Double = l.Took
-	l.try(f.now, before, less, l.long(), true)
+	c.window.cut(before, f.now, true)
+	less := f.explore(c, before)
 	f.cutMade(c, before)
 	f.decide(fx, Decision{Channel: c.name, Rule: RuleLatencyCut, Before: int64(before), After: int64(less), Reason: "calls are faster with less in flight; tried at still less"})
 	fx.Now = true

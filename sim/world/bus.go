@@ -31,15 +31,19 @@ type message struct {
 // resend is how long an unacknowledged report waits before it is sent again.
 const resend = int64(1e9)
 
-// report returns an empty report, memory used again where possible.
-func (b *bus) report() *model.Attempts {
-	if n := len(b.spare); n > 0 {
-		m := b.spare[n-1]
-		b.spare = b.spare[:n-1]
-		return m
+// again takes one of those whose memory is used again, or makes one.
+func again[T any](spare *[]*T) *T {
+	n := len(*spare)
+	if n == 0 {
+		return new(T)
 	}
-	return &model.Attempts{}
+	one := (*spare)[n-1]
+	*spare = (*spare)[:n-1]
+	return one
 }
+
+// report returns an empty report.
+func (b *bus) report() *model.Attempts { return again(&b.spare) }
 
 func (b *bus) add(m message) uint64 {
 	i := b.messages.take()
@@ -69,23 +73,8 @@ func (b *bus) keep(m *message) {
 }
 
 // limitSet returns a broadcast to be filled, lease a lease.
-func (b *bus) limitSet() *model.LimitSet {
-	if n := len(b.limits); n > 0 {
-		l := b.limits[n-1]
-		b.limits = b.limits[:n-1]
-		return l
-	}
-	return &model.LimitSet{}
-}
-
-func (b *bus) lease() *model.Lease {
-	if n := len(b.leases); n > 0 {
-		l := b.leases[n-1]
-		b.leases = b.leases[:n-1]
-		return l
-	}
-	return &model.Lease{}
-}
+func (b *bus) limitSet() *model.LimitSet { return again(&b.limits) }
+func (b *bus) lease() *model.Lease       { return again(&b.leases) }
 
 // delay is one message's time on the way. Within a process it takes none.
 func (b *bus) delay() int64 {
